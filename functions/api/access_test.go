@@ -69,7 +69,8 @@ func guarded(t *testing.T, log *bytes.Buffer) *eventsource.Function {
 			Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"},
 			Logger:  slog.New(slog.NewTextHandler(log, nil)), Enforce: true,
 			ECS: upstreamDown{}, Resources: ecsapi.Resources{
-				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks,
+				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, TaskSets: h.TaskSets,
+				Tasks:           h.Tasks,
 				TaskProtections: h.TaskProtections,
 				Tags:            h.Tags, CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
 				AccountSettings: h.AccountSettings,

@@ -24,9 +24,9 @@ func main() {
 			Account: e.Account(), ECS: e.ECSForwarder(), Logger: e.Log,
 			PassableRoles: e.ListVariable("PASSABLE_ROLE_ARNS"), Enforce: true,
 			Resources: ecsapi.Resources{
-				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks,
-				TaskProtections: h.TaskProtections, Tags: h.Tags, CapacityProviders: h.CapacityProviders,
-				ClusterProviders: h.ClusterProviders, AccountSettings: h.AccountSettings,
+				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, TaskSets: h.TaskSets,
+				Tasks: h.Tasks, TaskProtections: h.TaskProtections, Tags: h.Tags, AccountSettings: h.AccountSettings,
+				CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
 			},
 		},
 		Own: berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads,

@@ -64,6 +64,9 @@ func ParseARN(s string) (ResourceARN, bool) {
 			a.Cluster, a.Name = c, name
 			return a, c != "" && name != "" && !strings.Contains(name, "/")
 		}
+	case "task-set": // task-set/cluster/service/ecs-svc/digits
+		a.Cluster, a.Name, ok = strings.Cut(rest, "/")
+		return a, ok && a.Cluster != "" && strings.Count(a.Name, "/") == 2
 	case "cluster":
 		a.Cluster = rest
 		return a, !strings.Contains(rest, "/")

@@ -7,6 +7,8 @@ import "time"
 type Address struct {
 	Host string
 	Port int
+	// ExternalID is the externalId of the task's task set, which only Cloud Map is given.
+	ExternalID string
 }
 
 // TargetHealth is what a load balancer or Cloud Map says about a task's address, and why, in its

@@ -76,6 +76,8 @@ type Deployment struct {
 	Pending int `json:"pn,omitempty"`
 	// BakeUntil is until when its alarms are watched once all its tasks run; zero before.
 	BakeUntil time.Time `json:"bu,omitzero"`
+	// Set is what makes it a task set, nil for a deployment of the controller ECS.
+	Set *TaskSet `json:"ts,omitempty"`
 }
 
 // IsCompleted reports whether the deployment has reached its desired count and no older deployment

@@ -18,6 +18,7 @@ const (
 	CodeServiceNotFound     Code = "ServiceNotFoundException"
 	CodeServiceNotActive    Code = "ServiceNotActiveException"
 	CodeDeploymentNotFound  Code = "ServiceDeploymentNotFoundException"
+	CodeTaskSetNotFound     Code = "TaskSetNotFoundException"
 	CodeUnsupported         Code = "UnsupportedFeatureException"
 	CodeConflict            Code = "ConflictException"
 	CodeAttributeLimit      Code = "AttributeLimitExceededException"

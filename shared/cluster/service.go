@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // SchedulingStrategy is REPLICA or DAEMON.
 type SchedulingStrategy string
@@ -41,6 +44,8 @@ type ServiceIdentity struct {
 	// Token is the clientToken of the call, Params a digest of its parameters.
 	Token  string `json:"ct,omitempty"`
 	Params string `json:"cp,omitempty"`
+	// Controller is EXTERNAL for a service of task sets.
+	Controller DeploymentController `json:"dc,omitempty"`
 }
 
 // ServiceSpec is what the user asked for.
@@ -111,6 +116,32 @@ type ServiceStatus struct {
 	EmittedKeys map[string]time.Time `json:"sy,omitempty"`
 	// Events is how many service events were written: the ring's next position.
 	Events int `json:"ev,omitempty"`
+}
+
+// UnmarshalJSON reads a service's row. Rows written before services could have several deployments
+// have the revision's fields beside the deployment, not in it.
+func (s *Service) UnmarshalJSON(data []byte) error {
+	type plain Service
+	if err := json.Unmarshal(data, (*plain)(s)); err != nil || s.Deployment.TaskDefinition != "" ||
+		s.HasTaskSets() {
+		return err
+	}
+	var before struct {
+		TaskDefinition string   `json:"td"`
+		Network        *Network `json:"nw"`
+		Deployment     struct {
+			Completed bool `json:"co"`
+		} `json:"dp"`
+	}
+	if err := json.Unmarshal(data, &before); err != nil {
+		return err
+	}
+	d := &s.Deployment
+	d.TaskDefinition, d.Network, d.Constraints = before.TaskDefinition, before.Network, s.Rules.Constraints
+	if before.Deployment.Completed {
+		d.State = RolloutCompleted
+	}
+	return nil
 }
 
 // TaskBounds returns how many tasks must be RUNNING and healthy at least, rounded up, and how many

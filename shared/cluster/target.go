@@ -29,6 +29,8 @@ type Registration struct {
 	// SRV records has none.
 	Container     string `json:"cn,omitempty"`
 	ContainerPort int    `json:"cp,omitempty"`
+	// ExternalID is the externalId of the task's task set, for a Cloud Map service.
+	ExternalID string `json:"xi,omitempty"`
 	// Address is what was registered, an EC2 instance id or an IP address; Port is the port there.
 	Address string            `json:"ad,omitempty"`
 	Port    int               `json:"po,omitempty"`

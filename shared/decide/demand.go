@@ -13,7 +13,7 @@ import (
 // A demand is the part of one revision's tasks that is left to place: provisioning tasks and new
 // ones.
 type demand struct {
-	service      *cluster.Service
+	service      *cluster.Service // as the revision's tasks see it
 	revision     *cluster.Revision
 	definition   *cluster.TaskDefinition // nil if it is unknown
 	refused      []string                // instances that get none of the tasks
@@ -53,7 +53,7 @@ func serviceDemands(view *clusterView, s *cluster.Service, p *service.Plan) []*d
 		i := slices.IndexFunc(demands, func(d *demand) bool { return d.revision.ID == r.ID })
 		if i < 0 {
 			i = len(demands)
-			demands = append(demands, &demand{service: s, revision: r,
+			demands = append(demands, &demand{service: s.OfRevision(r.ID), revision: r,
 				definition: view.snap.Definitions[r.TaskDefinition], refused: p.RefusedInstances})
 		}
 		return demands[i]
@@ -103,10 +103,25 @@ func withinMaximum(view *clusterView, next *cluster.Service, demands []*demand) 
 		}
 	}
 	for _, d := range demands {
+		if next.HasTaskSets() {
+			room = roomOfTaskSet(view, d)
+		}
 		d.provisioning = d.provisioning[:max(0, min(len(d.provisioning), room-d.start.Count))]
 		room -= d.taskCount()
 	}
 	return slices.DeleteFunc(demands, func(d *demand) bool { return d.taskCount() == 0 })
+}
+
+// roomOfTaskSet returns how many more tasks maximumPercent allows the demand's task set to have on
+// instances.
+func roomOfTaskSet(view *clusterView, d *demand) int {
+	_, room := d.service.TaskBounds(d.service.Desired)
+	for _, t := range view.snap.TasksOf(d.service.Short) {
+		if t.IsActive() && t.HoldsCapacity() && t.Revision == d.revision.ID {
+			room--
+		}
+	}
+	return room
 }
 
 // provisioningTasks returns the service's tasks that wait for an instance, oldest first.

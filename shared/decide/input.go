@@ -30,10 +30,15 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 		return time.Time{}
 	}
 	in.FitsEmptyInstance = func(name string) bool {
-		def := snap.Definitions[name]
-		return def != nil && slices.ContainsFunc(view.engine.EligibleInstances(serviceRequest(view, s, def, 1).Spec),
+		def, of := snap.Definitions[name], s
+		for _, d := range s.TaskSets() {
+			if d.TaskDefinition == name {
+				of = s.OfTaskSet(d)
+			}
+		}
+		return def != nil && slices.ContainsFunc(view.engine.EligibleInstances(serviceRequest(view, of, def, 1).Spec),
 			func(id string) bool {
-				return fitsWhenEmpty(view, snap.Instances[id], s, def)
+				return fitsWhenEmpty(view, snap.Instances[id], of, def)
 			})
 	}
 	if def := snap.Definitions[s.Deployment.TaskDefinition]; s.Strategy == cluster.Daemon && def != nil {

@@ -107,7 +107,7 @@ func newMovers(view *clusterView, retry bool) []*mover {
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
 		def := view.snap.Definitions[s.Deployment.TaskDefinition]
-		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
+		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica && !s.HasTaskSets() {
 			gaveUp := s.MoveGaveUp && !retry
 			of := specs.MoverOf(s, serviceRequest(view, s, def, 1).Spec, gaveUp)
 			movers = append(movers, &mover{Owner: of, service: s, definition: def, gaveUp: gaveUp})

@@ -36,9 +36,14 @@ func newTarget(s *cluster.Service, t *cluster.Task) *cluster.Target {
 			ARN: lb.TargetGroup, Container: lb.Container, ContainerPort: lb.Port,
 		})
 	}
+	externalID := ""
+	if set := s.OfRevision(t.Revision).Deployment.Set; set != nil {
+		externalID = set.ExternalID
+	}
 	for _, r := range revision.Registries {
 		row.Registrations = append(row.Registrations, cluster.Registration{
 			ARN: r.ARN, Registry: true, Container: r.Container, ContainerPort: r.ContainerPort, Port: r.Port,
+			ExternalID: externalID,
 		})
 	}
 	return row

@@ -107,8 +107,9 @@ func canUnblock(view *clusterView, changes *Changes, s *cluster.Service) bool {
 		if def == nil {
 			continue
 		}
-		for _, provider := range specs.ProvidersOf(s) {
-			if fitsChanged(view, changes, providerRequest(view, s, def, provider, 1)) {
+		of := s.OfRevision(revision.ID)
+		for _, provider := range specs.ProvidersOf(of) {
+			if fitsChanged(view, changes, providerRequest(view, of, def, provider, 1)) {
 				return true
 			}
 		}

@@ -120,7 +120,7 @@ func hasStrategy(view *clusterView, t *cluster.Task) bool {
 		return specs.FirstProvider(t.Rules) != ""
 	}
 	s := view.snap.Services[t.Service]
-	return s != nil && s.Short == t.Owner && len(s.Providers) > 0
+	return s != nil && s.Short == t.Owner && len(s.OfRevision(t.Revision).Providers) > 0
 }
 
 // SortedTasks returns the tasks, oldest first, in a new slice.

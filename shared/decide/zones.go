@@ -78,7 +78,7 @@ func roomInPoorerZone(view *clusterView, s *cluster.Service, refused []string) f
 func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) bool {
 	_, most := s.TaskBounds(s.Desired)
 	switch {
-	case !s.ZoneRebalancing || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive:
+	case !s.ZoneRebalancing || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive || s.HasTaskSets():
 		return false
 	case most <= s.Desired: // no task can start before another one stops
 		return false

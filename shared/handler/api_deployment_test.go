@@ -109,6 +109,7 @@ var updates = []struct {
 	}), false, "", func(s *cluster.Service) bool { return s.Alarms.Enable }},
 	{"Early", given(func(p *operation.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 100} }), false, "", func(s *cluster.Service) bool { return s.Early.Enable }},
 	{"Early", given(func(p *operation.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 99} }), false, "must be at least minimumHealthyPercent, which is 100", nil},
+	{"Controller", operation.UpdateService{Controller: new(cluster.DeploymentController(""))}, false, "", nil},
 	{"Grace", given(func(p *operation.ServiceParameters) { p.Grace = new(30) }), false, "", func(s *cluster.Service) bool { return s.Grace == 30 }},
 	{"ZoneRebalancing", given(func(p *operation.ServiceParameters) { p.ZoneRebalancing = new(false) }), false, "", func(s *cluster.Service) bool { return !s.ZoneRebalancing }},
 	{"ManagedTags", given(func(p *operation.ServiceParameters) { p.ManagedTags = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ManagedTags }},

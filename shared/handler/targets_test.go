@@ -42,6 +42,12 @@ func TestDispatch_Registers(t *testing.T) {
 		}
 		want(t, "entry", b.elb.at[b.ids[0]], cluster.Address{Host: "10.0.0.7", Port: 9000})
 	})
+	t.Run("WithTheExternalIDOfATaskSet", func(t *testing.T) {
+		b := newBalanced(t, 1, cluster.Registration{ARN: cloudMap, Registry: true, ExternalID: "release-7"})
+		b.ecs.tasks[b.task(b.ids[0]).ECSID].Address = "10.0.0.7"
+		b.asks(state.Outbox{Targets: b.items()})
+		want(t, "entry", b.elb.at[b.ids[0]], cluster.Address{Host: "10.0.0.7", ExternalID: "release-7"})
+	})
 	t.Run("OnlyOnce", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))
 		b.asks(state.Outbox{Targets: b.items()})

@@ -24,6 +24,8 @@ type CreateService struct {
 	// Launched reports that the caller named a launch type, so that the cluster's default strategy
 	// does not apply (S14).
 	Launched bool
+	// Controller is EXTERNAL for a service of task sets, which has no task definition of its own.
+	Controller cluster.DeploymentController
 	ServiceParameters
 }
 
@@ -42,6 +44,9 @@ type UpdateService struct {
 	// Network replaces the service's network. One without subnets removes it; nil keeps it.
 	Network       *cluster.Network
 	PropagateTags string
+	// Controller is the deployment controller that the caller expects; nil if the caller says
+	// nothing. It cannot be changed.
+	Controller *cluster.DeploymentController
 	ServiceParameters
 }
 

@@ -13,7 +13,12 @@ import (
 // rounded down, bounds what is started; minimumHealthyPercent, rounded up, bounds what is stopped.
 // It holds starts back that keep failing, and it ends deployments: completed, failed or rolled back
 // (S8). Once a plan is carried out, reconciling again plans nothing more.
+//
+// Each task set of a service with the deployment controller EXTERNAL is planned by itself (S15).
 func Reconcile(in Input) Plan {
+	if in.Service.HasTaskSets() && in.Service.Status == cluster.ServiceActive {
+		return reconcileTaskSets(in)
+	}
 	// 1. Sort the tasks, once.
 	sorted := sortTasks(&in)
 	findings := reportUnhealthy(&in, sorted.revisions)

@@ -9,7 +9,7 @@ import (
 // RoomTimeout returns how long tasks of a service wait for room before others may be stopped to
 // make some. It is longer where managed scaling may add an instance.
 func RoomTimeout(s *cluster.Service) time.Duration {
-	if len(s.Providers) > 0 {
+	if len(s.UsedProviders()) > 0 {
 		return 15 * time.Minute
 	}
 	return time.Minute

@@ -228,6 +228,10 @@ func (w *world) check(p Plan, before, running int) {
 	if w.service.Strategy == cluster.Daemon || w.service.Status != cluster.ServiceActive {
 		return
 	}
+	if w.service.HasTaskSets() {
+		w.checkTaskSets(p)
+		return
+	}
 	stops, ups, starts := len(p.Stops), 0, 0
 	for _, s := range p.Stops {
 		if w.protect[s.Task.ID].After(w.now) {

@@ -79,6 +79,7 @@ func (s *scheduler) CreateService(_ context.Context, spec operation.CreateServic
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1},
 		ServiceIdentity: cluster.ServiceIdentity{
 			Name: spec.Name, CreatedAt: noon, CreatedBy: spec.CreatedBy, Token: spec.Token, Params: spec.Params,
+			Controller: spec.Controller,
 		},
 		ServiceSpec: cluster.ServiceSpec{
 			Strategy: cluster.Replica, MinHealthy: 100, MaxPercent: 200, Tags: spec.Tags, Rules: spec.Rules,
@@ -90,6 +91,9 @@ func (s *scheduler) CreateService(_ context.Context, spec operation.CreateServic
 			}},
 		},
 	}}
+	if d.Service.HasTaskSets() {
+		d.Service.SetTaskSets(nil, "")
+	}
 	if spec.Strategy != "" {
 		d.Service.Strategy = spec.Strategy
 	}

@@ -50,7 +50,7 @@ func newBerth(t *testing.T, change ...func(*wire.ServerOptions)) *berth {
 func serving(s *scheduler, c *cloud) wire.ServerOptions {
 	return wire.ServerOptions{
 		Options: ecsapi.Options{Account: account, ECS: c, Resources: ecsapi.Resources{
-			Clusters: s, Services: s, Deployments: s, Tasks: s, TaskProtections: s, Tags: s, CapacityProviders: s,
+			Clusters: s, Services: s, Deployments: s, TaskSets: &taskSets{s}, Tasks: s, TaskProtections: s, Tags: s, CapacityProviders: s,
 			ClusterProviders: s, AccountSettings: accountSettings{},
 		}},
 		Own: berthapi.Resources{Configurations: s, Services: s, Loads: s, Rows: s},

@@ -36,7 +36,8 @@ var refusedSamples = map[string]string{
 // refusedBases have what else an operation needs.
 var refusedBases = map[string]string{
 	"CreateService": `"serviceName":"s","taskDefinition":"shop"`, "UpdateService": `"service":"web","cluster":"prod"`,
-	"RunTask": `"taskDefinition":"shop"`, "StartTask": `"taskDefinition":"shop","containerInstances":["0a"]`,
+	"CreateTaskSet": `"service":"web","cluster":"prod","taskDefinition":"shop"`,
+	"RunTask":       `"taskDefinition":"shop"`, "StartTask": `"taskDefinition":"shop","containerInstances":["0a"]`,
 	"PutAccountSetting": `"value":"enabled"`, "PutAccountSettingDefault": `"value":"enabled"`,
 }
 

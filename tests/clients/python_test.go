@@ -9,12 +9,15 @@ import (
 	"time"
 )
 
-// runBoto3Story runs testdata/boto3_story.py, whose assertions are its own.
+// runBoto3Story runs testdata/boto3_story.py, and testdata/taskset_story.py, which deploys by hand.
+// Their assertions are their own.
 func runBoto3Story(t *testing.T, d *door) {
 	p := &program{t, ".", d.environment(), 4 * time.Minute}
-	out := p.must(pythonTool(t, "python"), filepath.Join("testdata", "boto3_story.py"))
-	if !strings.HasSuffix(out, "the end") {
-		t.Errorf("the story ends with %q", out)
+	for _, story := range []string{"boto3_story.py", "taskset_story.py"} {
+		out := p.must(pythonTool(t, "python"), filepath.Join("testdata", story))
+		if !strings.HasSuffix(out, "the end") {
+			t.Errorf("%s ends with %q", story, out)
+		}
 	}
 }
 

@@ -295,7 +295,7 @@ func (w *inputTarget) mistakes() []mistake {
 		{"NoClusterName", "CreateCluster", `{"clusterName": "a b#"}`, badRequest, invalid, ""},
 		{"ATokenOfNobody", "ListTasks", `{"nextToken": "AAAA"}`, badRequest, invalid, "token"},
 
-		{"OperationNotServed", "CreateTaskSet", `{}`, badRequest, "UnsupportedFeatureException", "CreateTaskSet"},
+		{"OperationNotServed", "CreateDaemon", `{}`, badRequest, "UnsupportedFeatureException", "CreateDaemon"},
 		{"OperationThatIsNone", "MakeCoffee", `{}`, badRequest, "UnknownOperationException", "MakeCoffee"},
 		{"MemberNotServed", "CreateService", create(`"desiredCount": 1, "volumeConfigurations": [{"name": "v"}]`),
 			badRequest, "UnsupportedFeatureException", "volumeConfigurations"},

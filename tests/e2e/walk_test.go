@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
 	"berth/shared/handler/api"
@@ -100,6 +101,15 @@ var visits = []visit{
 	{operation: "StopServiceDeployment", body: `{"serviceDeploymentArn":"{deployment}","stopType":"ABORT"}`,
 		subject: "{deployment}", prepare: (*walk).hasNewDeployment},
 	{operation: "UpdateService", body: `{"cluster":"walk","service":"web","desiredCount":2}`, subject: "walk/web"},
+	{operation: "CreateTaskSet", subject: "walk/sets/walk-web", prepare: (*walk).hasExternalService,
+		body: `{"cluster":"walk","service":"sets","taskDefinition":"walk-web"}`},
+	{operation: "DescribeTaskSets", body: `{"cluster":"walk","service":"sets"}`, prepare: (*walk).hasTaskSet},
+	{operation: "UpdateTaskSet", body: `{"cluster":"walk","service":"sets","taskSet":"{set}","scale":{"value":1}}`,
+		subject: "walk/sets/{set}"},
+	{operation: "UpdateServicePrimaryTaskSet", subject: "walk/sets/{set}",
+		body: `{"cluster":"walk","service":"sets","primaryTaskSet":"{set}"}`},
+	{operation: "DeleteTaskSet", body: `{"cluster":"walk","service":"sets","taskSet":"{set}","force":true}`,
+		subject: "walk/sets/{set}"},
 	{operation: "RunTask", body: `{"cluster":"walk","taskDefinition":"walk-web"}`, subject: "walk/walk-web"},
 	{operation: "StartTask", body: `{"cluster":"walk","taskDefinition":"walk-web","containerInstances":["{instance}"]}`,
 		subject: "walk/walk-web/{instance}"},
@@ -354,6 +364,24 @@ func (w *walk) hasNewDeployment() bool {
 	return w.hasDeployment() && w.ids["{deployment}"] != before
 }
 
+// hasExternalService creates a service for task sets, unless it is there.
+func (w *walk) hasExternalService() bool {
+	_, _ = w.api.CreateService(w.t.Context(), &ecs.CreateServiceInput{Cluster: &w.cluster,
+		ServiceName:          aws.String("sets"),
+		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeExternal}})
+	return *w.describeService("sets").Status == "ACTIVE"
+}
+
+func (w *walk) hasTaskSet() bool {
+	out := mustSucceed(w.api.DescribeTaskSets(w.t.Context(),
+		&ecs.DescribeTaskSetsInput{Cluster: &w.cluster, Service: aws.String("sets")}))(&w.scenario)
+	if len(out.TaskSets) == 0 {
+		return false
+	}
+	w.ids["{set}"] = *out.TaskSets[0].TaskSetArn
+	return true
+}
+
 func (w *walk) hasTask() bool {
 	running := w.runningTasks("web")
 	if len(running) == 0 {
@@ -401,6 +429,8 @@ func (w *walk) isEmpty() bool {
 		_, _ = w.api.DeregisterContainerInstance(ctx, &ecs.DeregisterContainerInstanceInput{Cluster: &w.cluster,
 			ContainerInstance: i.ContainerInstanceArn, Force: aws.Bool(true)})
 	}
+	_, _ = w.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &w.cluster, Service: aws.String("sets"),
+		Force: aws.Bool(true)})
 	tasks := mustSucceed(w.api.ListTasks(ctx, &ecs.ListTasksInput{Cluster: &w.cluster}))(&w.scenario)
 	for _, task := range tasks.TaskArns {
 		_, _ = w.api.StopTask(ctx, &ecs.StopTaskInput{Cluster: &w.cluster, Task: &task})

@@ -28,7 +28,8 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"1": append(slices.Concat(accountSettings, definitionTags),
+	"2": taskSets(),
+	"1": append(slices.Concat(accountSettings, definitionTags, taskSets()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -48,6 +49,24 @@ var accountSettings = []string{
 
 // definitionTags is the field of cached task definitions that the first version did not have.
 var definitionTags = []string{"taskdef# *cluster.TaskDefinition.Tags", "taskdef# *cluster.TaskDefinition.Tags{}"}
+
+// taskSets returns the fields of services with the deployment controller EXTERNAL, which the first
+// two versions did not have.
+func taskSets() []string {
+	const service = "service# *cluster.Service."
+	fields := []string{
+		service + "ServiceIdentity.Controller", "target# *cluster.Target.Registrations[].ExternalID",
+	}
+	for _, deployment := range []string{"ServiceStatus.Deployment", "ServiceStatus.Older[]"} {
+		for _, field := range []string{
+			"", ".Scale", ".ExternalID", ".External", ".Tags", ".Tags{}", ".Token", ".Params", ".Draining", ".Steady",
+			".StabilityAt",
+		} {
+			fields = append(fields, service+deployment+".Set"+field)
+		}
+	}
+	return fields
+}
 
 // forEachVersion runs a test for every folder of testdata.
 func forEachVersion(t *testing.T, test func(t *testing.T, folder string, m manifest)) {

@@ -247,7 +247,9 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		Options: ecsapi.Options{
 			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.loggerFor("api"),
 			Resources: ecsapi.Resources{
-				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments, Tasks: i.API.Tasks,
+				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments,
+				TaskSets:        i.API.TaskSets,
+				Tasks:           i.API.Tasks,
 				TaskProtections: i.API.TaskProtections,
 				Tags:            i.API.Tags, CapacityProviders: i.API.CapacityProviders,
 				ClusterProviders: i.API.ClusterProviders, AccountSettings: i.API.AccountSettings,

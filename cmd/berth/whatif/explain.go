@@ -38,7 +38,9 @@ type TaskAnswer struct {
 // ServiceAnswer is why a service's tasks have no instance, and which moves and broken rules concern
 // it. What Berth last decided comes from the service's row; what it would decide now is computed.
 type ServiceAnswer struct {
-	Service    string `json:"service"`
+	Service string `json:"service"`
+	// TaskSet is the task set that is explained, if the service has task sets: the primary one.
+	TaskSet    string `json:"taskSet,omitempty"`
 	Strategy   string `json:"schedulingStrategy"`
 	Status     string `json:"status"`
 	Definition string `json:"taskDefinition"`
@@ -168,9 +170,9 @@ func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 	r.Count = 1
 	if s := m.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
 		// An older task is asked about with its own definition, not with that of the deployment.
-		as := *s
+		as := *s.OfRevision(t.Revision)
 		as.Deployment.TaskDefinition = t.TaskDefinition
-		r.Target = s.Desired
+		r.Target = as.Desired
 		r.Spec, err = m.serviceSpec(&as, &cluster.Rules{})
 		return r, err
 	}
@@ -201,6 +203,9 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 		Definition: s.Deployment.TaskDefinition, Desired: s.Desired,
 		Instances: []Share{}, Decided: berthapi.DiagnosisOf(s.Blocked), Moving: s.Moving, Unrepaired: s.Unrepaired,
 		UnderWay: []Replacement{}, Planned: []Move{}, UnrepairedNow: []string{},
+	}
+	if s.Deployment.Set != nil {
+		out.TaskSet = s.Deployment.ID
 	}
 	if k != nil {
 		out.Scaling = k.scalingDecisions(snap, s, now)
@@ -235,7 +240,7 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 func (m *model) countTasks(s *cluster.Service, a *ServiceAnswer) (extra int) {
 	on := map[string]int{}
 	for _, t := range m.snap.TasksOf(s.Short) {
-		if !t.IsActive() || t.Instance == "" {
+		if !t.IsActive() || t.Instance == "" || s.Deployment.Set != nil && t.Revision != s.Deployment.ID {
 			continue
 		}
 		on[t.Instance]++

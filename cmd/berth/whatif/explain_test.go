@@ -139,6 +139,34 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are startin
   They are on i-1, i-2, i-3.
 `)
 	})
+	t.Run("OfTaskSets", func(t *testing.T) {
+		all := rows()
+		for _, row := range all {
+			switch row := row.(type) {
+			case *cluster.Service:
+				if row.Name != "web" {
+					continue
+				}
+				row.Controller = cluster.ExternalController
+				set := row.Deployment
+				set.ID, set.Set = "ecs-svc/1", &cluster.TaskSet{Scale: 34}
+				other := set
+				other.ID, other.Set = "ecs-svc/2", &cluster.TaskSet{Scale: 100}
+				row.SetTaskSets([]cluster.Deployment{set, other}, "ecs-svc/1")
+			case *cluster.Task:
+				if row.Service == "web" {
+					row.Revision = map[bool]string{true: "ecs-svc/1", false: "ecs-svc/2"}[row.Instance == "i-1"]
+				}
+			}
+		}
+		got := whyService(t, snapshotOf(t, all), "web")
+		for _, want := range []string{"wants 2 tasks: 1 are running, 0 are starting, 1 have no instance.",
+			"This is its task set ecs-svc/1.", "They are on i-1."} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in:\n%s", want, got)
+			}
+		}
+	})
 	t.Run("ThatLacksSome", func(t *testing.T) {
 		full := append(rows(), task("big", 6, "i-2"), task("big", 7, "i-3"))
 		full[7].(*cluster.Service).Desired = 5

@@ -253,6 +253,9 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	p.printLine("Service %s (%s, %s, %s) wants %d tasks: %d are running, %d are starting, %d have no instance.",
 		a.Service, a.Strategy, a.Status, a.Definition, a.Desired, a.Running, a.Pending, a.Missing)
+	if a.TaskSet != "" {
+		p.printLine("  This is its task set %s.", a.TaskSet)
+	}
 	if len(a.Instances) > 0 {
 		p.printLine("  They are on %s.", describeShares(a.Instances))
 	}

@@ -76,9 +76,19 @@ func newModel(snap *snapshot.Snapshot) *model {
 	return &model{snap: snap, engine: engine, planner: moves.NewPlanner(engine), specs: map[string]*placement.Spec{}}
 }
 
-// findService returns a service by name. The error lists the services that exist.
+// findService returns a service by name. The error lists the services that exist. Of a service with
+// task sets it returns the primary one's part, or that of the oldest while none is primary.
 func (m *model) findService(name string) (*cluster.Service, error) {
 	if s := m.snap.Services[name]; s != nil {
+		sets := s.TaskSets()
+		switch {
+		case s.Deployment.Set != nil:
+			return s.OfTaskSet(s.Deployment), nil
+		case len(sets) > 0:
+			return s.OfTaskSet(sets[0]), nil
+		case s.HasTaskSets():
+			return nil, fmt.Errorf("service %s has no task set: create one first", name)
+		}
 		return s, nil
 	}
 	return nil, &NotFound{"service", name, slices.Collect(maps.Keys(m.snap.Services))}
@@ -104,7 +114,7 @@ func (m *model) findDefinition(name string) (*cluster.TaskDefinition, error) {
 // serviceSpec is what the service's tasks ask of an instance, with further rules applied. Without
 // further rules it returns the same spec each time, because the engine caches by spec.
 func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
-	key := s.Name + " " + s.Deployment.TaskDefinition
+	key := fmt.Sprint(s.Name, " ", s.Deployment.TaskDefinition, " ", s.Rules.External)
 	if old := m.specs[key]; old != nil && further.IsEmpty() {
 		return old, nil
 	}

@@ -30,6 +30,9 @@ func (r *Registries) RegisterInstance(ctx context.Context, registry, id string, 
 	if at.Port != 0 {
 		attributes["AWS_INSTANCE_PORT"] = strconv.Itoa(at.Port)
 	}
+	if at.ExternalID != "" {
+		attributes["ECS_TASK_SET_EXTERNAL_ID"] = at.ExternalID
+	}
 	_, err := r.Client.RegisterInstance(ctx, &servicediscovery.RegisterInstanceInput{
 		ServiceId: new(cluster.LastPart(registry)), InstanceId: &id, Attributes: attributes,
 	})

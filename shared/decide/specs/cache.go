@@ -26,6 +26,7 @@ type serviceKey struct {
 	short, definition string
 	provider          string // that the tasks go to, or empty for any instance
 	running           bool   // for running DAEMON tasks, which have to meet the constraints of their deployment
+	external          bool   // of the launch type EXTERNAL, which task sets of one service may differ in
 }
 
 // serviceSpec is a service's spec and what it was made from.
@@ -97,6 +98,7 @@ func (c *Cache) ForRunningDaemon(s *cluster.Service, def *cluster.TaskDefinition
 func (c *Cache) cachedSpec(
 	key serviceKey, s *cluster.Service, def *cluster.TaskDefinition, rules cluster.Rules,
 ) *placement.Spec {
+	key.external = rules.External
 	old, ok := c.services[key]
 	if ok && old.def == def.Rev && (old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy ||
 		reflect.DeepEqual(old.rules, rules)) {

@@ -15,7 +15,8 @@ func Movers(snap *snapshot.Snapshot) map[string]moves.Owner {
 	return MoversTo(snap, NewCache(snap), "", nil)
 }
 
-// MoversTo returns the cluster's REPLICA services by short key. Those with the capacity provider in
+// MoversTo returns the cluster's REPLICA services by short key, without those of task sets: their
+// tasks do not move. Those with the capacity provider in
 // their strategy start their tasks there, the others on any instance. If owners are given, by short
 // key, it returns only those.
 func MoversTo(snap *snapshot.Snapshot, cache *Cache, provider string, owners map[string]bool) map[string]moves.Owner {
@@ -23,8 +24,8 @@ func MoversTo(snap *snapshot.Snapshot, cache *Cache, provider string, owners map
 	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
 		s := snap.Services[name]
 		def := snap.Definitions[s.Deployment.TaskDefinition]
-		if s.Status != cluster.ServiceActive || def == nil || s.Strategy == cluster.Daemon || owners != nil &&
-			!owners[s.Short] {
+		if s.Status != cluster.ServiceActive || def == nil || s.Strategy == cluster.Daemon || s.HasTaskSets() ||
+			owners != nil && !owners[s.Short] {
 			continue
 		}
 		own := ""

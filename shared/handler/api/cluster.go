@@ -80,19 +80,21 @@ func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operatio
 	if err != nil {
 		return out, err
 	}
-	external := map[string]bool{} // owners of tasks
+	owners := map[string]*cluster.Service{} // of tasks
 	for _, s := range services {
-		external[s.Short] = s.Rules.External
+		owners[s.Short] = s
+		external := s.OfRevision(s.Deployment.ID).Rules.External
 		switch s.Status {
 		case cluster.ServiceActive:
-			of(s.Rules.External).ActiveServices++
+			of(external).ActiveServices++
 		case cluster.ServiceDraining:
-			of(s.Rules.External).DrainingServices++
+			of(external).DrainingServices++
 		}
 	}
 	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
 	for _, t := range tasks {
-		n := of(external[t.Owner] || t.Rules != nil && t.Rules.External)
+		s := owners[t.Owner]
+		n := of(s != nil && s.OfRevision(t.Revision).Rules.External || t.Rules != nil && t.Rules.External)
 		switch t.Status() {
 		case cluster.TaskRunning:
 			n.Running++

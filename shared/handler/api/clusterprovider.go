@@ -168,7 +168,7 @@ func (a *ClusterProviders) usedProviders(ctx context.Context, clusterName string
 			switch r := row.(type) {
 			case *cluster.Service:
 				if r.Status != cluster.ServiceInactive {
-					shares = r.Providers
+					shares = r.UsedProviders()
 				}
 			case *cluster.Task:
 				if r.Rules != nil && !r.HasEnded() {

@@ -136,6 +136,9 @@ func (a *Deployments) findRevision(
 // findKeptRevision returns a revision that the service's own row has: the current one, one of an
 // older deployment, or the one to roll back to.
 func findKeptRevision(s *cluster.Service, digits string) *cluster.Revision {
+	if s.HasTaskSets() {
+		return nil // a task set is no service revision
+	}
 	has := []*cluster.Revision{&s.Deployment.Revision}
 	for n := range s.Older {
 		has = append(has, &s.Older[n].Revision)

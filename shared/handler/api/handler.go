@@ -32,6 +32,7 @@ type Handler struct {
 	Clusters          *Clusters
 	Services          *Services
 	Deployments       *Deployments
+	TaskSets          *TaskSets
 	Tasks             *Tasks
 	TaskProtections   *TaskProtections
 	Tags              *Tags
@@ -51,7 +52,8 @@ func New(d Dependencies) *Handler {
 	}
 	return &Handler{
 		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d},
-		Deployments: &Deployments{&d}, Tasks: &Tasks{&d}, TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d},
+		Deployments: &Deployments{&d}, TaskSets: &TaskSets{&d}, Tasks: &Tasks{&d},
+		TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d},
 		CapacityProviders: &CapacityProviders{&d}, ClusterProviders: &ClusterProviders{&d},
 		Configurations: &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
 		AccountSettings: &AccountSettings{&d},

@@ -99,6 +99,9 @@ func metricDemand(s *cluster.Service) placement.Demand {
 	if s == nil {
 		return placement.Demand{}
 	}
+	if s.HasTaskSets() {
+		return placement.Demand{Metrics: s.Rules.Metrics, Count: s.TaskSetCounts()}
+	}
 	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.Desired}
 }
 

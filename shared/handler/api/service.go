@@ -33,15 +33,18 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 	if d, err := a.FindCreatedService(ctx, spec); d != nil || err != nil {
 		return d, err
 	}
-	def, err := a.lookUpDefinition(ctx, spec.Cluster, spec.TaskDefinition)
-	if err != nil {
-		return nil, err
-	}
-	if spec.Providers, err = a.providerStrategy(ctx, spec); err != nil {
-		return nil, err
+	def := &cluster.TaskDefinition{} // task sets bring their own
+	if spec.Controller != cluster.ExternalController {
+		var err error
+		if def, err = a.lookUpDefinition(ctx, spec.Cluster, spec.TaskDefinition); err != nil {
+			return nil, err
+		}
+		if spec.Providers, err = a.providerStrategy(ctx, spec); err != nil {
+			return nil, err
+		}
 	}
 	var made *cluster.Service
-	err = state.RetryRaces("creating service "+spec.Name, func() error {
+	err := state.RetryRaces("creating service "+spec.Name, func() error {
 		old, err := a.findService(ctx, spec.Cluster, spec.Name)
 		if err != nil {
 			return err
@@ -148,7 +151,7 @@ func (a *Services) newService(
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1},
 		ServiceIdentity: cluster.ServiceIdentity{
 			Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now), CreatedAt: now,
-			CreatedBy: spec.CreatedBy, Token: spec.Token, Params: spec.Params,
+			CreatedBy: spec.CreatedBy, Token: spec.Token, Params: spec.Params, Controller: spec.Controller,
 		},
 		ServiceSpec: cluster.ServiceSpec{
 			Strategy: cmp.Or(spec.Strategy, cluster.Replica), MinHealthy: 100, MaxPercent: 200, Role: spec.Role,
@@ -171,6 +174,11 @@ func (a *Services) newService(
 	applyParameters(s, spec.ServiceParameters)
 	if err := checkEarlySuccess(s); err != nil {
 		return nil, err
+	}
+	if s.HasTaskSets() {
+		s.SetTaskSets(nil, "")
+		s.ZoneRebalancing = false
+		return s, checkRolloutParameters(spec.ServiceParameters)
 	}
 	s.Providers = listOrNil(spec.Providers)
 	setDeployment(s, cluster.Revision{
@@ -210,6 +218,15 @@ func (a *Services) UpdateService(ctx context.Context, c operation.UpdateService)
 		if s.Status != cluster.ServiceActive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		}
+		if c.Controller != nil && *c.Controller != s.Controller {
+			return cluster.Errorf(cluster.CodeUnsupported,
+				"A change of deploymentController is not supported: create another service.")
+		}
+		if s.HasTaskSets() {
+			if err := checkExternalUpdate(c); err != nil {
+				return err
+			}
+		}
 		return a.applyUpdate(s, c, definition)
 	})
 }
@@ -237,6 +254,9 @@ func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, de
 	left := desiredOfPrevious(s)
 	if err := applyCounts(s, c.Desired, c.MinHealthy, c.MaxPercent); err != nil {
 		return err
+	}
+	if s.HasTaskSets() {
+		return rescaleTaskSets(s, a.Clock.Now())
 	}
 	if err := checkEarlySuccess(s); err != nil {
 		return err
@@ -281,7 +301,7 @@ func (a *Services) DeleteService(
 		case s.Strategy == cluster.Replica && s.Desired > 0 && !force:
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The service cannot be stopped while it is scaled above 0.")
-		case s.Status == cluster.ServiceActive && len(s.Older) > 0 && !force:
+		case s.Status == cluster.ServiceActive && len(s.Older)+len(s.TaskSets()) > 0 && !force:
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The service cannot be stopped while deployments are active.")
 		}
@@ -344,7 +364,7 @@ func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (
 	}
 	for _, s := range services {
 		if s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil &&
-			*q.External != s.Rules.External {
+			*q.External != s.OfRevision(s.Deployment.ID).Rules.External {
 			continue
 		}
 		if q.Limit > 0 && len(names) == q.Limit {

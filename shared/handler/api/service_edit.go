@@ -69,6 +69,12 @@ func (a *Dependencies) editServiceRules(
 		}
 		// The definition's own constraints count too, and its network mode decides about the
 		// network.
+		if s.HasTaskSets() {
+			if err := a.checkTaskSetRules(ctx, s); err != nil {
+				return err
+			}
+			return a.checkFeasible(ctx, s, &before)
+		}
 		def, err := a.cachedDefinition(ctx, clusterName, s.Deployment.TaskDefinition)
 		if err != nil {
 			return err
@@ -115,6 +121,7 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 	// A service that was created again under its name has another short key.
 	same := old != nil && old.Short == next.Short
 	switch {
+	case next.HasTaskSets(): // task sets are described as long as they exist
 	case !same:
 		revision(next, next.Deployment.Revision)
 		release(next, next.Release)

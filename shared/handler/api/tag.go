@@ -4,12 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
 )
 
-// Tags reads and changes the tags of services and tasks.
+// Tags reads and changes the tags of services, task sets and tasks.
 type Tags struct{ *Dependencies }
 
 // TagResource sets and removes tags of a service or task. Tags that stand for placement rules
@@ -60,7 +61,7 @@ func (a *Tags) tagService(ctx context.Context, of cluster.ResourceARN, set map[s
 	return err
 }
 
-// ResourceTags returns the tags of a service or task.
+// ResourceTags returns the tags of a service, task set or task.
 func (a *Tags) ResourceTags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
 	_, tags, err := a.findTagged(ctx, of)
 	if err != nil {
@@ -81,6 +82,9 @@ func (a *Tags) findTagged(ctx context.Context, of cluster.ResourceARN) (state.Ro
 		next.Stamp = 0
 		return &next, &next.Tags, nil
 	}
+	if of.Kind == "task-set" {
+		return a.findTaggedSet(ctx, of)
+	}
 	t, err := a.findTask(ctx, of.Cluster, of.Name)
 	if err != nil {
 		return nil, nil, err
@@ -90,6 +94,26 @@ func (a *Tags) findTagged(ctx context.Context, of cluster.ResourceARN) (state.Ro
 	}
 	next := *t
 	return &next, &next.Tags, nil
+}
+
+// findTaggedSet returns a copy of the row of the service that has the task set, and a pointer to
+// the set's tags in it.
+func (a *Tags) findTaggedSet(ctx context.Context, of cluster.ResourceARN) (state.Row, *map[string]string, error) {
+	name, id, _ := strings.Cut(of.Name, "/")
+	s, err := a.requireService(ctx, of.Cluster, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, sets := *s, s.TaskSets()
+	next.Stamp = 0
+	i := slices.IndexFunc(sets, func(d cluster.Deployment) bool { return d.ID == id })
+	if i < 0 {
+		return nil, nil, taskSetNotFound()
+	}
+	set := *sets[i].Set
+	sets[i].Set = &set
+	next.SetTaskSets(sets, s.Deployment.ID)
+	return &next, &set.Tags, nil
 }
 
 // changedTags returns tags with some set and some removed, refusing more than [MaxTags] of the

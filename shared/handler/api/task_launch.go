@@ -85,5 +85,6 @@ func (a *launchLookup) findLaunch(
 	if s == nil {
 		return nil, false, nil
 	}
+	s = s.OfRevision(t.Revision)
 	return s.Providers, s.Rules.External, nil
 }

@@ -57,7 +57,7 @@ func (reg *taskRegistration) isWanted(g cluster.Registration) bool {
 
 // TargetAddress returns the registration's address as load balancers take it.
 func TargetAddress(g cluster.Registration) cluster.Address {
-	return cluster.Address{Host: g.Address, Port: g.Port}
+	return cluster.Address{Host: g.Address, Port: g.Port, ExternalID: g.ExternalID}
 }
 
 // isRefused reports whether the API understood the call and will never carry it out: the target

@@ -116,7 +116,8 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 			}
 		case allotted[t.ID] != "":
 			name := allotted[t.ID]
-			add(name, "service "+s.Name, cache.ForProvider(name, s, def, snap.Configuration.DomainPolicy), s.Desired)
+			of := s.OfRevision(t.Revision)
+			add(name, "service "+s.Name, cache.ForProvider(name, of, def, snap.Configuration.DomainPolicy), of.Desired)
 		}
 	}
 	return byProvider
@@ -130,7 +131,7 @@ func assignWaitingTasks(snap *snapshot.Snapshot, waiting []*cluster.Task) map[st
 	var order []revision
 	for _, t := range waiting {
 		s := snap.Services[t.Service]
-		if t.Service == "" || s == nil || s.Short != t.Owner || len(s.Providers) == 0 {
+		if t.Service == "" || s == nil || s.Short != t.Owner || len(s.OfRevision(t.Revision).Providers) == 0 {
 			continue
 		}
 		key := revision{s.Short, t.Revision}
@@ -143,7 +144,8 @@ func assignWaitingTasks(snap *snapshot.Snapshot, waiting []*cluster.Task) map[st
 	for _, key := range order {
 		of := tasks[key]
 		have := specs.CountByProvider(snap, key.short, key.name)
-		for n, provider := range specs.AssignProviders(snap.Services[of[0].Service].Providers, have, len(of)) {
+		s := snap.Services[of[0].Service].OfRevision(key.name)
+		for n, provider := range specs.AssignProviders(s.Providers, have, len(of)) {
 			allotted[of[n].ID] = provider
 		}
 	}

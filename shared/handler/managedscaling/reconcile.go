@@ -80,7 +80,7 @@ func (r *round) reportReadOnly(ctx context.Context, p *cluster.CapacityProvider,
 	}
 	var events []scaling.Event
 	for _, s := range r.snap.Services {
-		uses := slices.ContainsFunc(s.Providers,
+		uses := slices.ContainsFunc(s.UsedProviders(),
 			func(share cluster.ProviderShare) bool { return share.Provider == p.Name })
 		if uses && s.Status == cluster.ServiceActive {
 			message := fmt.Sprintf("(service %s) capacity provider %s does not scale: %s", s.Name, p.Name, why)

@@ -93,6 +93,9 @@ func (e *Registries) RegisterInstance(_ context.Context, arn, id string, at clus
 	if at.Port != 0 {
 		attributes["AWS_INSTANCE_PORT"] = strconv.Itoa(at.Port)
 	}
+	if at.ExternalID != "" {
+		attributes["ECS_TASK_SET_EXTERNAL_ID"] = at.ExternalID
+	}
 	return e.putEntry(arn, id, attributes)
 }
 

@@ -66,6 +66,7 @@ var always = map[string][]string{
 	"Deployment":                   {"desiredCount", "pendingCount", "runningCount", "failedTasks"},
 	"ProtectedTask":                {"protectionEnabled"},
 	"Resource":                     {"doubleValue", "longValue", "integerValue"},
+	"Scale":                        {"value"},
 	"Service": {"desiredCount", "runningCount", "pendingCount", "enableECSManagedTags",
 		"enableExecuteCommand", "deployments", "events", "loadBalancers", "placementConstraints", "placementStrategy",
 		"serviceRegistries"},
@@ -74,6 +75,7 @@ var always = map[string][]string{
 	"ServiceRevisionSummary":          {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
 	"Task": {"version", "enableExecuteCommand", "attachments", "attributes", "containers",
 		"tags"},
+	"TaskSet":      {"computedDesiredCount", "pendingCount", "runningCount", "loadBalancers", "serviceRegistries"},
 	"TaskOverride": {"containerOverrides", "inferenceAcceleratorOverrides"},
 }
 

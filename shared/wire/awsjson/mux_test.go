@@ -207,7 +207,7 @@ func TestServe(t *testing.T) {
 			`"RequestEntityTooLargeException"`},
 		"Panic":              {"StopTask", `{}`, 500, `"ServerException"`},
 		"NoOutput":           {"RunTask", `{}`, 500, `"ServerException"`},
-		"NotServed":          {"CreateTaskSet", `{}`, 400, `"UnsupportedFeatureException","message":"CreateTaskSet`},
+		"NotServed":          {"CreateDaemon", `{}`, 400, `"UnsupportedFeatureException","message":"CreateDaemon`},
 		"NoOperation":        {"LaunchRocket", `{}`, 400, `"UnknownOperationException"`},
 		"NamesAreExact":      {"listTasks", `{}`, 400, `"UnknownOperationException"`},
 		"UnknownNameWithNul": {"\x00<script>", `{}`, 400, `"UnknownOperationException"`},

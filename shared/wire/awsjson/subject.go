@@ -32,7 +32,8 @@ func subjectOf(body []byte) string {
 
 // subjects are the members that name a resource, in the order in which they are logged.
 var subjects = []string{
-	"cluster", "clusterName", "service", "serviceName", "family", "taskDefinition", "taskDefinitions", "task", "tasks",
+	"cluster", "clusterName", "service", "serviceName", "family", "taskDefinition", "taskDefinitions", "taskSet",
+	"primaryTaskSet", "task", "tasks",
 	"containerInstance", "containerInstances", "capacityProvider", "name", "resourceArn", "serviceDeploymentArn",
 }
 

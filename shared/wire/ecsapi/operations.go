@@ -18,6 +18,7 @@ type Resources struct {
 	Clusters          Clusters
 	Services          Services
 	Deployments       Deployments
+	TaskSets          TaskSets
 	Tasks             Tasks
 	TaskProtections   TaskProtections
 	Tags              Tagging
@@ -63,6 +64,7 @@ func Operations(o Options) map[string]awsjson.Operation {
 		(&instanceOperations{refs, u, r.Clusters}).operations(),
 		(&serviceOperations{refs, r.Services, definitions}).operations(),
 		(&deploymentOperations{refs, r.Deployments, definitions}).operations(),
+		(&taskSetOperations{refs, r.TaskSets, definitions}).operations(),
 		(&taskOperations{refs, r.Tasks, definitions, &zones{ecs: u, kept: cache[string]{most: mostZones}},
 			&taskReports{ecs: u}}).operations(),
 		(&protectionOperations{refs, r.TaskProtections}).operations(),

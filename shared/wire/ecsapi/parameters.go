@@ -68,13 +68,13 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing); err != nil {
 		return err
 	}
-	// Without a deployment controller it is ECS's rolling update.
-	controller := types.DeploymentControllerTypeEcs
-	if in.DeploymentController != nil {
-		controller = in.DeploymentController.Type
+	controller, err := parseController(in.DeploymentController)
+	if err != nil {
+		return err
 	}
-	err := refuseUnserved(
-		unserved{"deploymentController.type " + string(controller), controller != types.DeploymentControllerTypeEcs},
+	err = refuseUnserved(
+		unserved{"deploymentController.type " + string(controller),
+			controller == types.DeploymentControllerTypeCodeDeploy},
 		unserved{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil &&
 			in.ServiceConnectConfiguration.Enabled},
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
@@ -87,6 +87,17 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 		return err
 	}
 	return checkDeploymentFeatures(in.DeploymentConfiguration)
+}
+
+// parseController returns the deployment controller that the caller names; without one it is ECS.
+func parseController(c *types.DeploymentController) (types.DeploymentControllerType, error) {
+	if c == nil {
+		return types.DeploymentControllerTypeEcs, nil
+	}
+	if err := input.CheckRequired("deploymentController.type", (*string)(&c.Type)); err != nil {
+		return "", err
+	}
+	return c.Type, input.CheckOneOf("deploymentController.type", c.Type)
 }
 
 // checkDeploymentFeatures refuses deployment strategies other than ROLLING, and what belongs to

@@ -65,6 +65,23 @@ type Deployments interface {
 	StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error
 }
 
+// TaskSets creates, scales, deletes and describes task sets of services with the deployment
+// controller EXTERNAL. An unknown one is a TaskSetNotFoundException.
+type TaskSets interface {
+	// FindCreatedTaskSet returns the task set that an earlier call with the same clientToken made,
+	// nil if none did. It is called before anything is looked up.
+	FindCreatedTaskSet(ctx context.Context, spec operation.CreateTaskSet) (*operation.TaskSetDetail, error)
+	CreateTaskSet(ctx context.Context, spec operation.CreateTaskSet) (*operation.TaskSetDetail, error)
+	UpdateTaskSet(ctx context.Context, ref operation.TaskSetRef, scale float64) (*operation.TaskSetDetail, error)
+	// DeleteTaskSet refuses a task set that still wants tasks, unless force is set.
+	DeleteTaskSet(ctx context.Context, ref operation.TaskSetRef, force bool) (*operation.TaskSetDetail, error)
+	MakePrimary(ctx context.Context, ref operation.TaskSetRef) (*operation.TaskSetDetail, error)
+	// DescribeTaskSets describes all task sets of the service if none is named. A failure has the
+	// service's name and the id.
+	DescribeTaskSets(ctx context.Context, clusterName, service string, ids []string) ([]*operation.TaskSetDetail,
+		[]cluster.Failure, error)
+}
+
 // Tasks starts, stops and describes tasks. What was named and does not exist becomes a failure with
 // its bare id.
 type Tasks interface {

@@ -16,7 +16,6 @@ const (
 	noDaemons  = "managed daemons run on Managed Instances only; use a service with the scheduling strategy DAEMON"
 	noHooks    = "only blue/green, linear and canary deployments pause, which are not served"
 	noAgents   = "agents report to ECS itself, which tells Berth"
-	noTaskSets = "services have the deployment controller ECS, whose deployments take the place of task sets"
 	noExec     = "a session leads to ECS's own task; call ECS itself with the ARN that it gave the task"
 	noConnect  = "no service belongs to a namespace, because Service Connect is not served"
 )
@@ -40,9 +39,6 @@ var refusedOperations = map[string][]string{
 	noHooks: {"ContinueServiceDeployment"},
 	noAgents: {
 		"DiscoverPollEndpoint", "SubmitAttachmentStateChanges", "SubmitContainerStateChange", "SubmitTaskStateChange",
-	},
-	noTaskSets: {
-		"CreateTaskSet", "DeleteTaskSet", "DescribeTaskSets", "UpdateServicePrimaryTaskSet", "UpdateTaskSet",
 	},
 	noExec:    {"ExecuteCommand"},
 	noConnect: {"ListServicesByNamespace"},
@@ -80,7 +76,7 @@ type Refusal struct {
 // Members that several operations refuse.
 var (
 	refusedOfServices = []Refusal{
-		{Member: "deploymentController.type", Values: "CODE_DEPLOY, EXTERNAL"},
+		{Member: "deploymentController.type", Values: "CODE_DEPLOY"},
 		{Member: "deploymentConfiguration.strategy", Values: "BLUE_GREEN, LINEAR, CANARY"},
 		{Member: "deploymentConfiguration.bakeTimeInMinutes"},
 		{Member: "deploymentConfiguration.canaryConfiguration"},
@@ -110,7 +106,11 @@ func RefusedMembers() map[string][]Refusal {
 		"CreateService": append(slices.Clone(refusedOfServices), refusedLaunchType, Refusal{Member: "role"},
 			Refusal{Member: "capacityProviderStrategy", Values: "with the scheduling strategy DAEMON"}),
 		"UpdateService": slices.Clone(refusedOfServices),
-		"ListServices":  {{Member: "resourceManagementType"}},
+		"CreateTaskSet": {refusedLaunchType, {Member: "platformVersion"},
+			{Member: "capacityProviderStrategy.capacityProvider", Values: "FARGATE, FARGATE_SPOT"},
+			{Member: "loadBalancers.advancedConfiguration"}, {Member: "loadBalancers.loadBalancerName"},
+			{Member: "serviceRegistries", Values: "in the network modes bridge and host"}},
+		"ListServices": {{Member: "resourceManagementType"}},
 		"RunTask": append(slices.Clone(refusedOfTasks), refusedLaunchType, Refusal{Member: "platformVersion"},
 			Refusal{Member: "capacityProviderStrategy.capacityProvider", Values: "FARGATE, FARGATE_SPOT"}),
 		"StartTask": slices.Clone(refusedOfTasks),

@@ -62,18 +62,21 @@ func (o *serviceOperations) createService(
 func (o *serviceOperations) newService(
 	ctx context.Context, spec operation.CreateService,
 ) (d *operation.ServiceDetail, err error) {
+	// ECS shows it as createdBy.
+	spec.CreatedBy = transport.Principal(ctx)
+	if spec.Controller == cluster.ExternalController {
+		return o.services.CreateService(ctx, spec)
+	}
 	if spec.TaskDefinition, err = o.definitions.checkUsable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
-	err = o.checkRevision(ctx, &cluster.Revision{
+	err = o.definitions.checkRevision(ctx, &cluster.Revision{
 		TaskDefinition: spec.TaskDefinition, LoadBalancers: input.Value(spec.LoadBalancers),
 		Registries: input.Value(spec.Registries),
 	}, spec.Rules.External)
 	if err != nil {
 		return nil, err
 	}
-	// ECS shows it as createdBy.
-	spec.CreatedBy = transport.Principal(ctx)
 	return o.services.CreateService(ctx, spec)
 }
 
@@ -108,7 +111,7 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 		return nil
 	}
 	found, _, err := o.services.DescribeServices(ctx, c.Cluster, []string{c.Name})
-	if err != nil || len(found) == 0 {
+	if err != nil || len(found) == 0 || found[0].Service.HasTaskSets() {
 		return err // the scheduler says what is wrong
 	}
 	// A copy, with the change applied: what the service would have after it.
@@ -120,14 +123,14 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 		now.Registries = *c.Registries
 	}
 	now.TaskDefinition = cmp.Or(c.TaskDefinition, now.TaskDefinition)
-	return o.checkRevision(ctx, &now, found[0].Service.Rules.External)
+	return o.definitions.checkRevision(ctx, &now, found[0].Service.Rules.External)
 }
 
 // checkRevision refuses a task definition that is not compatible with the launch type, and load
 // balancers or registries that name a container or port which the definition lacks. With the launch
 // type EXTERNAL there can be none: external instances have no address that AWS could reach.
-func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revision, external bool) error {
-	d, err := o.definitions.cachedDefinition(ctx, r.TaskDefinition)
+func (o *taskDefinitions) checkRevision(ctx context.Context, r *cluster.Revision, external bool) error {
+	d, err := o.cachedDefinition(ctx, r.TaskDefinition)
 	if err != nil {
 		return err
 	}

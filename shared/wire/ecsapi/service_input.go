@@ -27,7 +27,10 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	if spec.ServiceParameters, err = parseParameters(commonMembers(in)); err != nil {
 		return spec, err
 	}
-	if err := checkStrategy(in); err != nil {
+	if in.DeploymentController != nil && in.DeploymentController.Type == types.DeploymentControllerTypeExternal {
+		spec.Controller = cluster.ExternalController
+	}
+	if err := checkStrategy(in, spec.Controller); err != nil {
 		return spec, err
 	}
 	spec.Strategy = cluster.SchedulingStrategy(in.SchedulingStrategy)
@@ -35,10 +38,7 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	if spec.MinHealthy, spec.MaxPercent, err = parsePercents(in.DeploymentConfiguration); err != nil {
 		return spec, err
 	}
-	if err := input.CheckRequired("taskDefinition", in.TaskDefinition); err != nil {
-		return spec, err
-	}
-	if spec.TaskDefinition, err = o.TaskDefinitionName(*in.TaskDefinition); err != nil {
+	if spec.TaskDefinition, err = o.parseDefinition(in, spec.Controller); err != nil {
 		return spec, err
 	}
 	if spec.Tags, err = checkTags(in.Tags, ruleTags); err != nil {
@@ -62,14 +62,43 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	return spec, err
 }
 
+// parseDefinition reads the task definition. A service with the deployment controller EXTERNAL has
+// none, nor anything else that its task sets say (texts of ECS).
+func (o *serviceOperations) parseDefinition(
+	in *ecs.CreateServiceInput, controller cluster.DeploymentController,
+) (string, error) {
+	if controller != cluster.ExternalController {
+		if err := input.CheckRequired("taskDefinition", in.TaskDefinition); err != nil {
+			return "", err
+		}
+		return o.TaskDefinitionName(*in.TaskDefinition)
+	}
+	switch {
+	case input.Value(in.TaskDefinition) != "":
+		return "", input.Invalid("TaskDefinition must be blank.")
+	case in.NetworkConfiguration != nil:
+		return "", input.Invalid("NetworkConfiguration must be null.")
+	case len(in.LoadBalancers) > 0:
+		return "", input.Invalid("LoadBalancers must be empty or null.")
+	case len(in.ServiceRegistries) > 0:
+		return "", input.Invalid("ServiceRegistries must be empty or null.")
+	case in.LaunchType != "":
+		return "", input.Invalid("LaunchType must be blank.")
+	case len(in.CapacityProviderStrategy) > 0:
+		return "", input.Invalid("CapacityProviderStrategy must be empty or null.")
+	}
+	return "", nil
+}
+
 // checkStrategy checks the desired count and the percentages against the scheduling strategy.
-// DAEMON has no desired count and a maximumPercent of 100 (S4); REPLICA must have a desired count.
-func checkStrategy(in *ecs.CreateServiceInput) error {
+// DAEMON has no desired count and a maximumPercent of 100 (S4); REPLICA must have a desired count,
+// unless the deployment controller is EXTERNAL.
+func checkStrategy(in *ecs.CreateServiceInput, controller cluster.DeploymentController) error {
 	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy); err != nil {
 		return err
 	}
 	if in.SchedulingStrategy != types.SchedulingStrategyDaemon {
-		if in.DesiredCount == nil {
+		if in.DesiredCount == nil && controller != cluster.ExternalController {
 			return input.Invalid("desiredCount must be given for a REPLICA service.")
 		}
 		return checkNotNegative("desiredCount", in.DesiredCount)
@@ -86,8 +115,7 @@ func checkStrategy(in *ecs.CreateServiceInput) error {
 }
 
 // checkCreateFeatures refuses what Berth does not serve of CreateService alone, and what DAEMON
-// excludes (S4). What a real Fargate or external-controller service would need is refused in ECS's
-// words.
+// excludes (S4), in ECS's words.
 func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 	if !slices.Contains(append(in.LaunchType.Values(), ""), in.LaunchType) {
 		// ECS's own words, though it takes EXTERNAL too.
@@ -144,6 +172,12 @@ func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (chan
 	}
 	if change.ServiceParameters, err = parseParameters(in); err != nil {
 		return change, err
+	}
+	if c := in.DeploymentController; c != nil {
+		change.Controller = new(cluster.DeploymentController)
+		if c.Type == types.DeploymentControllerTypeExternal {
+			*change.Controller = cluster.ExternalController
+		}
 	}
 	if err = checkNotNegative("desiredCount", in.DesiredCount); err != nil {
 		return change, err

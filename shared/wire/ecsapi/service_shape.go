@@ -13,6 +13,9 @@ import (
 // serviceShape returns a service as DescribeServices shows it, without its tags. What describes
 // tasks, such as load balancers, is that of the PRIMARY deployment.
 //
+// A service with the deployment controller EXTERNAL has task sets instead of deployments, and shows
+// what its primary one says; nothing of that without a primary one (S15).
+//
 // An INACTIVE service has no deployments (S10). The grace period is shown only if it has an effect,
 // that is, with a load balancer or registry, or if it was set.
 func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Service {
@@ -21,7 +24,7 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Se
 		ServiceArn: new(account.ARN("service", d.Service.Cluster, d.Service.Name)), ServiceName: new(d.Service.Name),
 		ClusterArn: new(account.ARN("cluster", d.Service.Cluster)), Status: new(string(d.Service.Status)),
 		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running),
-		PendingCount: int32(d.Service.Pending), TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)),
+		PendingCount:            int32(d.Service.Pending),
 		DeploymentConfiguration: deploymentConfigurationShape(d.Service),
 		DeploymentController:    &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
 		Deployments:             []types.Deployment{}, CreatedAt: shape.TimeOrNil(d.Service.CreatedAt),
@@ -39,11 +42,18 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Se
 	if d.Service.Grace > 0 || r.RegistersTasks() {
 		out.HealthCheckGracePeriodSeconds = new(int32(d.Service.Grace))
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launchShape(d.Service, d.Service.Providers)
+	if r.TaskDefinition != "" {
+		as := d.Service.OfRevision(r.ID)
+		out.TaskDefinition = new(account.ARN("task-definition", r.TaskDefinition))
+		out.LaunchType, out.CapacityProviderStrategy = launchShape(as, as.Providers)
+	}
 	if d.Service.ZoneRebalancing {
 		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 	}
-	if d.Service.Status != cluster.ServiceInactive {
+	switch {
+	case d.Service.HasTaskSets():
+		addTaskSets(account, out, d.Service)
+	case d.Service.Status != cluster.ServiceInactive:
 		addDeployments(account, out, d.Service)
 	}
 	out.Events = shape.ConvertEach(d.EventLog, func(e *cluster.ServiceEvent) types.ServiceEvent {

@@ -17,8 +17,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// tagOperations answers the operations on tags. Services, tasks and capacity providers have theirs
-// with Berth, all other resources with ECS.
+// tagOperations answers the operations on tags. Services, task sets, tasks and capacity providers
+// have theirs with Berth, all other resources with ECS.
 type tagOperations struct {
 	input.References
 	ecs       upstream
@@ -57,6 +57,9 @@ func (o *tagOperations) parseResource(
 		return arn, false, o.clusters.CheckManaged(ctx, arn.Cluster)
 	case "capacity-provider":
 		return arn, true, nil
+	case "task-set":
+		_, err := readTaskSet(o.References, arn.Cluster, "", *resource)
+		return arn, true, err
 	case "service", "task":
 		if arn.Cluster == "" {
 			return arn, true, input.Invalid("Long arn format must be used for tagging operations")

@@ -25,7 +25,7 @@ var refusalReasons = map[string]string{
 	"vpcLatticeConfigurations":                          reasonGateway,
 	"gatewayConnectors":                                 reasonGateway,
 	"monitoring":                                        "ECS monitors only services of its own",
-	"deploymentController.type":                         "deployments are Berth's own rolling updates (ECS)",
+	"deploymentController.type":                         reasonCodeDeploy,
 	"deploymentConfiguration.strategy":                  "only ROLLING is served",
 	"deploymentConfiguration.bakeTimeInMinutes":         reasonBlueGreen,
 	"deploymentConfiguration.canaryConfiguration":       reasonBlueGreen,
@@ -48,6 +48,7 @@ var refusalReasons = map[string]string{
 const (
 	reasonManagedInstances = "only capacity providers of Managed Instances belong to one cluster, and Berth has none"
 	reasonFargate          = "tasks run on container instances that are registered with the cluster"
+	reasonCodeDeploy       = "CodeDeploy controls no services of Berth's; use ECS or EXTERNAL"
 	reasonBlueGreen        = "it belongs to blue/green, linear and canary deployments, which are not served"
 	reasonGateway          = "Berth registers tasks with target groups and in Cloud Map only"
 )
