@@ -368,6 +368,10 @@ func (c *Checker) checkTaskCounts(t *cluster.Task) {
 	if s == nil {
 		return
 	}
+	if s.Controller == cluster.ExternalController {
+		c.checkTaskSetStart(s, t)
+		return
+	}
 	active, all := 0, -c.countPairs(t.Owner)
 	for _, o := range c.ByOwner[t.Owner] {
 		holds := o.Instance != "" && o.Last != cluster.TaskStopped

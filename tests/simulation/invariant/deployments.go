@@ -13,6 +13,9 @@ import (
 // checkDeployments repeats a change of a service's row on the model of its deployments, which
 // refuses steps that must not happen (invariants 3 and 8).
 func (c *Checker) checkDeployments(old, now *cluster.Service) {
+	if now.Controller == cluster.ExternalController {
+		return // its task sets are no rollouts
+	}
 	fate := OutcomeOf(now.Deployment.TaskDefinition)
 	history := c.Deployments[now.Short]
 	if history == nil {

@@ -79,6 +79,10 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		now.StopCode != cluster.StopByScheduler {
 		return
 	}
+	if s.Controller == cluster.ExternalController {
+		c.checkTaskSetStop(s, old, now)
+		return
+	}
 	activeCount, healthyCount := 0, 0
 	for key, o := range c.ByOwner[now.Owner] {
 		unsettled := !c.isSettled(key)

@@ -75,6 +75,9 @@ func (c *Checker) checkThrottle(t *cluster.Task) {
 
 // checkRestartGap checks that no task replaces at once one that stopped soon after its start.
 func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.Time) {
+	if s.Controller == cluster.ExternalController {
+		return // it looks at the tasks of one deployment only
+	}
 	active, stoppedSoon, n := -c.countPairs(t.Owner), 0, 0
 	var all []model.Task
 	for key, o := range c.ByOwner[t.Owner] {
