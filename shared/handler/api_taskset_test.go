@@ -321,7 +321,8 @@ func TestPlacement_TaskSetRegistrations(t *testing.T) {
 func TestPlacement_TaskSetsWithoutRoom(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 1024, 2048)
-	w.external(2)
+	w.createAs(operation.CreateService{Cluster: prod, Name: "web", Desired: new(2), MaxPercent: new(100),
+		Controller: cluster.ExternalController})
 	w.taskSet(100)
 	w.taskSet(100, func(c *operation.CreateTaskSet) { c.TaskDefinition = "big" })
 	w.advance(2 * time.Minute)
