@@ -17,6 +17,9 @@
 //  4. The deployment is completed if nothing is left to do, and everything is put together as a
 //     plan (finish.go, event.go).
 //
+// A service with task sets is planned set by set, each like a service of its own (taskset.go). What
+// follows holds for each set then.
+//
 // What always holds:
 //
 //   - A service never gets more tasks than maximumPercent allows, and no stop leaves fewer healthy
