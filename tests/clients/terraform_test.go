@@ -103,11 +103,11 @@ func runTerraformStory(t *testing.T, d *door) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	check(s.apply(), "Apply complete! Resources: 11 added, 0 changed, 0 destroyed.")
+	check(s.apply(), "Apply complete! Resources: 13 added, 0 changed, 0 destroyed.")
 	s.isUpToDate()
 	check(s.terraform("output"), "desired = 2")
 	check(s.apply("image=nginx:2", "desired=3", "ami=ami-2"),
-		"Apply complete! Resources: 1 added, 3 changed, 1 destroyed.")
+		"Apply complete! Resources: 2 added, 3 changed, 2 destroyed.")
 	s.isUpToDate()
-	check(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 11 destroyed.")
+	check(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 13 destroyed.")
 }

@@ -201,3 +201,26 @@ resource "aws_eks_node_group" "pool" {
 output "desired" {
   value = aws_ecs_service.web.desired_count
 }
+
+# A service that is deployed by hand, by task sets.
+resource "aws_ecs_service" "by_hand" {
+  name          = "by-hand"
+  cluster       = aws_ecs_cluster.story.id
+  desired_count = 2
+  deployment_controller {
+    type = "EXTERNAL"
+  }
+}
+
+resource "aws_ecs_task_set" "blue" {
+  service           = aws_ecs_service.by_hand.id
+  cluster           = aws_ecs_cluster.story.id
+  task_definition   = aws_ecs_task_definition.web.arn
+  external_id       = "blue"
+  launch_type       = "EC2"
+  force_delete      = true
+  wait_until_stable = true
+  scale {
+    value = 0
+  }
+}
