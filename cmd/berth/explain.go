@@ -44,7 +44,7 @@ func (e *explainService) Run(ctx context.Context, s *streams) error {
 	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
 		name := cluster.LastPart(e.Name)
 		var capacity *whatif.Capacity
-		if service := src.snap.Services[name]; service != nil && len(service.Providers) > 0 {
+		if service := src.snap.Services[name]; service != nil && len(service.UsedProviders()) > 0 {
 			var err error
 			if capacity, err = src.readCapacity(ctx); err != nil {
 				fmt.Fprintf(s.err, "berth: the decisions of managed scaling are missing: %v\n", err)

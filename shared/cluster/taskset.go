@@ -103,18 +103,23 @@ func (s *Service) OfTaskSet(d Deployment) *Service {
 	d.State = RolloutCompleted
 	alone.Deployment, alone.Older, alone.Last, alone.Release = d, nil, nil, nil
 	alone.Controller, alone.Desired, alone.Providers = "", 0, d.Providers
+	alone.Running, alone.Pending = d.Running, d.Pending
 	if d.Set != nil {
 		alone.Desired, alone.Rules.External = d.Set.Count(s.Desired), d.Set.External
 	}
 	return &alone
 }
 
-// TaskSetCounts returns how many tasks the service's task sets should have together.
-func (s *Service) TaskSetCounts() (n int) {
-	for _, d := range s.TaskSets() {
-		n += d.Set.Count(s.Desired)
+// Parts returns the service as each of its task sets sees it, see [Service.OfTaskSet]. A service of
+// the deployment controller ECS is one part.
+func (s *Service) Parts() (parts []*Service) {
+	if !s.HasTaskSets() {
+		return []*Service{s}
 	}
-	return n
+	for _, d := range s.TaskSets() {
+		parts = append(parts, s.OfTaskSet(d))
+	}
+	return parts
 }
 
 // UsedProviders returns the capacity provider strategies by which the service's tasks start: its

@@ -275,6 +275,22 @@ func TestAPI_ExternalService(t *testing.T) {
 	wantCount(t, "service revisions", rows[*cluster.ServiceRevision](w, state.PrefixRevision), 0)
 }
 
+// Protected tasks of one task set do not stand in the way of another one, so any may be protected.
+func TestAPI_TaskSetProtection(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 2, 4096, 8192)
+	w.external(2)
+	must(t)(w.api.TaskSets.MakePrimary(ctx, w.taskSet(100)))
+	w.taskSet(100)
+	w.advance(2 * time.Minute)
+	w.wantSets("both run", "2/2 PRIMARY*", "2/2*")
+	for _, task := range w.with(cluster.TaskRunning) {
+		_, failed, err := w.api.TaskProtections.ProtectTasks(ctx, prod, []string{task.ID}, time.Hour)
+		want(t, "error", err, nil)
+		want(t, "failures", len(failed), 0)
+	}
+}
+
 // Tags of a task set are changed like those of other resources.
 func TestAPI_TaskSetTags(t *testing.T) {
 	w := newWorld(t)

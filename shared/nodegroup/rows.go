@@ -76,6 +76,9 @@ func (r *Rows) Members(g *cluster.AutoScalingGroup) (members []Instance) {
 func (r *Rows) tasksOn(instance string) (tasks []Task) {
 	for _, t := range r.tasks[instance] {
 		s := r.services[t.Owner]
+		if s != nil {
+			s = s.OfRevision(t.Revision)
+		}
 		tasks = append(tasks, Task{
 			Task: t, Daemon: s != nil && s.Strategy == cluster.Daemon, Protected: r.protected[t.ID],
 			BlockedReason: whyTasksBlocked(s),
@@ -105,8 +108,10 @@ func whyTasksBlocked(s *cluster.Service) string {
 func (r *Rows) Unhealthy() map[string]string {
 	unhealthy := map[string]string{}
 	for _, s := range r.services {
-		if healthy := s.HealthyCount(); s.Status == cluster.ServiceActive && healthy < s.Desired {
-			unhealthy[s.Short] = fmt.Sprintf("service %s has %d of %d tasks healthy", s.Name, healthy, s.Desired)
+		for _, part := range s.Parts() {
+			if healthy := part.HealthyCount(); s.Status == cluster.ServiceActive && healthy < part.Desired {
+				unhealthy[s.Short] = fmt.Sprintf("service %s has %d of %d tasks healthy", s.Name, healthy, part.Desired)
+			}
 		}
 	}
 	return unhealthy

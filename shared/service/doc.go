@@ -17,8 +17,10 @@
 //  4. The deployment is completed if nothing is left to do, and everything is put together as a
 //     plan (finish.go, event.go).
 //
-// A service with task sets is planned set by set, each like a service of its own (taskset.go). What
-// follows holds for each set then.
+// A service with task sets is planned set by set (taskset.go), each like a service of its own: it
+// has its share of the desired count, and the deployment percentages are of that share. With 4
+// desired, a set of 100 % has 4 tasks and one of 25 % has 1. If the second is scaled to 100 %, 3
+// more of it start and none of the first stops. What follows holds for each set then.
 //
 // What always holds:
 //

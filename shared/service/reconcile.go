@@ -32,18 +32,25 @@ func Reconcile(in Input) Plan {
 	v, d := inTurn(v, policiesOf(v)...)
 
 	// 4. Complete the deployment if nothing is left to do, and report where the service stands.
-	var completed decision
-	*v.next, completed = completeDeployment(v, d)
 	changes := changesOf(sorted.targets, in.Now)
-	_, reported := inTurn(v,
+	reported := completeAndReport(v, d, changes)
+	return planOf(v, sorted, slices.Concat(findings, assessed), d.plus(reported), changes)
+}
+
+// completeAndReport completes the deployment if nothing is left to do, and reports where the
+// service stands.
+func completeAndReport(v view, d decision, changes registrationChanges) decision {
+	var completed, reported decision
+	*v.next, completed = completeDeployment(v, d)
+	_, reported = inTurn(v,
 		func(view) decision { return completed },
 		reportThrottle,
 		reportMissingAlarms,
 		func(v view) decision { return reportDistrusted(v, d.distrusted) },
 		reportStuck,
-		func(view) decision { return reportTargets(in.Service.Name, changes) },
+		func(v view) decision { return reportTargets(v.Service.Name, changes) },
 	)
-	return planOf(v, sorted, slices.Concat(findings, assessed), d.plus(reported), changes)
+	return reported
 }
 
 // policiesOf returns what is decided about a service's tasks, in this order. What one policy stops

@@ -8,12 +8,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// reconcileTaskSets plans for each task set as for a service of its own (S15): it should have its
-// share of the desired count, and the deployment percentages are of that share. Nothing moves from
-// one task set to another: the caller decides that by their scales.
-//
-// With 4 desired, a set of 100 % and one of 25 %, the first has 4 tasks and the second has 1. If
-// the second is scaled to 100 %, 3 more of it start and none of the first stops.
+// reconcileTaskSets plans for each task set as for a service of its own (S15).
 func reconcileTaskSets(in Input) Plan {
 	parts := splitByTaskSet(&in)
 	plans := make([]Plan, len(parts))

@@ -6,13 +6,12 @@ import (
 	"berth/tests/house/metrics"
 )
 
-// Ratios that only get better. Names and comments are written for readers; these floors notice when
-// a change drops the habit.
+// Ratios that only get better. Names and comments are written for readers; these floors notice when a change drops the habit.
 const (
 	maxOneWordNames = 0.35
 	minNameLetters  = 11
 	minCommentShare = 0.14
-	maxEventWay     = 1630 // lines; docs/tour.md leads through a third of them
+	maxEventWay     = 1620 // lines; docs/tour.md leads through a third of them
 )
 
 // The structure of the code stays within the limits of tests/house/metrics.

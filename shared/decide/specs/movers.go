@@ -16,9 +16,8 @@ func Movers(snap *snapshot.Snapshot) map[string]moves.Owner {
 }
 
 // MoversTo returns the cluster's REPLICA services by short key, without those of task sets: their
-// tasks do not move. Those with the capacity provider in
-// their strategy start their tasks there, the others on any instance. If owners are given, by short
-// key, it returns only those.
+// tasks do not move. Those with the capacity provider in their strategy start their tasks there,
+// the others on any instance. If owners are given, by short key, it returns only those.
 func MoversTo(snap *snapshot.Snapshot, cache *Cache, provider string, owners map[string]bool) map[string]moves.Owner {
 	movers := map[string]moves.Owner{}
 	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {

@@ -142,8 +142,8 @@ func (a *TaskProtections) findProtectable(
 // other protected tasks keep alive already. Extending the task's own protection is allowed.
 func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task) (bool, error) {
 	s, err := a.findService(ctx, t.Cluster, t.Service)
-	if err != nil || s == nil || s.Short != t.Owner {
-		return false, err
+	if err != nil || s == nil || s.Short != t.Owner || s.HasTaskSets() {
+		return false, err // a task set holds up no other one
 	}
 	older := func(revision string) bool {
 		return slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool { return d.ID == revision })

@@ -99,10 +99,11 @@ func metricDemand(s *cluster.Service) placement.Demand {
 	if s == nil {
 		return placement.Demand{}
 	}
-	if s.HasTaskSets() {
-		return placement.Demand{Metrics: s.Rules.Metrics, Count: s.TaskSetCounts()}
+	out := placement.Demand{Metrics: s.Rules.Metrics}
+	for _, part := range s.Parts() {
+		out.Count += part.Desired
 	}
-	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.Desired}
+	return out
 }
 
 // checkProperties refuses an expression that can hold on no instance because it names a property

@@ -88,8 +88,11 @@ func (a *TaskSets) CreateTaskSet(ctx context.Context, spec operation.CreateTaskS
 	}
 	ref := operation.TaskSetRef{Cluster: spec.Cluster, Service: spec.Service}
 	return a.editTaskSet(ctx, ref, func(s *cluster.Service) (id string, err error) {
-		if d, err := findByToken(s, spec); d != nil || err != nil {
-			return idOf(d), errors.Join(err, errUnchanged)
+		switch d, err := findByToken(s, spec); {
+		case err != nil:
+			return "", err
+		case d != nil: // another call with the same token came first
+			return d.Deployment.ID, errUnchanged
 		}
 		sets := s.TaskSets()
 		if len(sets) >= cluster.MaxTaskSets {
@@ -105,13 +108,6 @@ func (a *TaskSets) CreateTaskSet(ctx context.Context, spec operation.CreateTaskS
 		s.SetTaskSets(append(sets, d), s.Deployment.ID)
 		return d.ID, a.checkFeasible(ctx, s, &before)
 	})
-}
-
-func idOf(d *operation.TaskSetDetail) string {
-	if d == nil {
-		return ""
-	}
-	return d.Deployment.ID
 }
 
 // newTaskSet returns the deployment that is the new task set of a service.
@@ -276,8 +272,7 @@ func (a *TaskSets) editTaskSet(
 		out = findTaskSet(s, id)
 		return err
 	})
-	var refused *cluster.Error
-	if errors.As(err, &refused) || err != nil && !errors.Is(err, errUnchanged) {
+	if err != nil && !errors.Is(err, errUnchanged) {
 		return nil, err
 	}
 	return out, nil

@@ -121,7 +121,8 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, activeCount,
 			s.Desired)
 	}
-	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && !c.isLost(old) && settled && healthyCount < least {
+	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && !c.isLost(old) && settled &&
+		healthyCount < least {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID,
 			s.Name, healthyCount, least)
 	}

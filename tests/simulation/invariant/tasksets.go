@@ -9,8 +9,8 @@ import (
 
 // The rules for task sets (S15), written without the code under test.
 
-// taskSetCount returns how many tasks a task set of the service should have: its scale's share of the
-// desired count, rounded up; none if it is being deleted or gone.
+// taskSetCount returns how many tasks a task set of the service should have: its scale's share of
+// the desired count, rounded up; none if it is being deleted or gone.
 func taskSetCount(s *cluster.Service, id string) int {
 	for _, d := range append([]cluster.Deployment{s.Deployment}, s.Older...) {
 		if d.ID != id || d.Set == nil || d.Set.Draining {
@@ -28,8 +28,8 @@ func taskSetCount(s *cluster.Service, id string) int {
 	return 0
 }
 
-// checkTaskSetStop checks a task of a task set that Berth decided to stop: a healthy one only if its
-// set has too many, or keeps as many healthy ones as minimumHealthyPercent of its count.
+// checkTaskSetStop checks a task of a task set that Berth decided to stop: a healthy one only if
+// its set has too many, or keeps as many healthy ones as minimumHealthyPercent of its count.
 func (c *Checker) checkTaskSetStop(s *cluster.Service, old, now *cluster.Task) {
 	count, active, healthy := taskSetCount(s, now.Revision), 0, 0
 	for key, o := range c.ByOwner[now.Owner] {
