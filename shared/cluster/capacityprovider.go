@@ -184,6 +184,8 @@ type ManagedScaling struct {
 	// UntilRegistered ends an instance's warm-up when it has registered with the cluster, if that
 	// is sooner.
 	UntilRegistered bool `json:"wr,omitempty"`
+	// Immediate scales out as soon as tasks wait, instead of at the minute's next look (C3).
+	Immediate bool `json:"im,omitempty"`
 	// ReplaceUnregistered replaces instances that have not registered in time, while tasks wait
 	// (C5).
 	ReplaceUnregistered bool `json:"ru,omitempty"`

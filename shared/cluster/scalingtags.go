@@ -13,16 +13,32 @@ const (
 	TagScaleInCooldown       = "berth:scale-in-cooldown"
 	TagWarmupUntilRegistered = "berth:warmup-until-registered"
 	TagReplaceUnregistered   = "berth:replace-unregistered"
+	TagScaleOut              = "berth:scale-out"
 	TagTargetTracking        = "berth:target-tracking"
 	TagConsolidation         = "berth:consolidation"
 	TagConsolidationPercent  = "berth:consolidation-percent"
 	TagConsolidationWindow   = "berth:consolidation-window"
 )
 
+// Values of [TagScaleOut]: scale out at the minute's look and when an alarm fires, as ECS does, or
+// as soon as tasks wait.
+const (
+	scaleOutAlarm     = "alarm"
+	scaleOutImmediate = "immediate"
+)
+
+// With [ManagedScaling].Immediate, waiting tasks are counted once no further one has begun to wait
+// for ScaleOutIdle, or ScaleOutMax after the first: tasks that begin together then make one
+// request. These are the defaults of Karpenter's BATCH_IDLE_DURATION and BATCH_MAX_DURATION.
+const (
+	ScaleOutIdle = time.Second
+	ScaleOutMax  = 10 * time.Second
+)
+
 // ScalingTags are the tags that [ApplyScalingTag] knows.
 var ScalingTags = []string{
 	TagScaleInDatapoints, TagScaleInPercent, TagScaleInCooldown, TagWarmupUntilRegistered, TagReplaceUnregistered,
-	TagTargetTracking,
+	TagScaleOut, TagTargetTracking,
 	TagConsolidation, TagConsolidationPercent, TagConsolidationWindow,
 }
 
@@ -45,6 +61,8 @@ func ApplyScalingTag(s *ManagedScaling, key, value string) error {
 		return tagSwitch(key, value, &s.UntilRegistered)
 	case TagReplaceUnregistered:
 		return tagSwitch(key, value, &s.ReplaceUnregistered)
+	case TagScaleOut:
+		return tagScaleOut(value, &s.Immediate)
 	case TagTargetTracking:
 		return tagSwitch(key, value, &s.TargetTracking)
 	case TagConsolidation:
@@ -87,6 +105,19 @@ func tagSwitch(key, value string, to *bool) error {
 		*to = true
 	default:
 		return Errorf(CodeInvalidParameter, "Tag %s is %.64q, expected true or false.", key, value)
+	}
+	return nil
+}
+
+func tagScaleOut(value string, immediate *bool) error {
+	switch value {
+	case "", scaleOutAlarm:
+		*immediate = false
+	case scaleOutImmediate:
+		*immediate = true
+	default:
+		return Errorf(CodeInvalidParameter, "Tag %s is %.64q, expected %s or %s.", TagScaleOut, value, scaleOutAlarm,
+			scaleOutImmediate)
 	}
 	return nil
 }

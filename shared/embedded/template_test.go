@@ -113,7 +113,7 @@ func TestShippedFiltersPassWhatHandlersNeed(t *testing.T) {
 			Head:            head(4),
 			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
 		}, false, false},
-		{"InstanceNew", state.Insert, instance, true, false},
+		{"InstanceNew", state.Insert, instance, true, true},
 		{"InstanceChanged", state.Modify, instance, true, false},
 		{"InstanceExpired", state.Remove, instance, false, false},
 		{"TaskCommitted", state.Insert, task(func(*cluster.Task) {}), false, false},

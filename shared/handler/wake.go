@@ -4,26 +4,43 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"time"
 )
 
-// WakeUp is the message that wakes a function for one cluster: dispatch when something is due,
-// managed scaling when capacity providers have changed. Without a cluster it wakes managed scaling
-// for the providers themselves.
+// WakeUp is the message that wakes a function for one cluster: dispatch when something is due, and
+// the functions that dispatch wakes when something has changed that they wait for. Without
+// a cluster it wakes managed scaling for the capacity providers themselves.
 type WakeUp struct {
-	Cluster string `json:"cluster"`
+	Cluster string    `json:"cluster"`
+	Cause   WakeCause `json:"cause,omitempty"`
 }
 
-// WakeNow sends a wake-up. A failure is logged and nothing else: the function's schedule finds the
-// same work a minute later. A nil queue wakes no function.
-func WakeNow(ctx context.Context, q Queue, log *slog.Logger, clusterName string) {
+// A WakeCause is what a function was woken for. The function decides from what is there now, so
+// a cause that no longer holds does no harm.
+type WakeCause string
+
+// The causes.
+const (
+	// WakeChange is a change made by the API, or that something is due.
+	WakeChange WakeCause = ""
+	// WakeInstance is an instance that has registered, is draining, has lost a task while draining,
+	// or has left the cluster.
+	WakeInstance WakeCause = "instance"
+	// WakeWaiting is a task that has begun to wait for an instance.
+	WakeWaiting WakeCause = "waiting"
+)
+
+// SendWakeUp sends a wake-up. A failure is logged and nothing else: the function's schedule finds
+// the same work a minute later. A nil queue wakes no function.
+func SendWakeUp(ctx context.Context, q Queue, log *slog.Logger, w WakeUp, delay time.Duration) {
 	if q == nil {
 		return
 	}
-	body, err := json.Marshal(WakeUp{Cluster: clusterName})
+	body, err := json.Marshal(w)
 	if err == nil {
-		err = q.Send(ctx, body, 0)
+		err = q.Send(ctx, body, delay)
 	}
 	if err != nil {
-		Logger(log).Error("sending a wake-up", "cluster", clusterName, "error", err)
+		Logger(log).Error("sending a wake-up", "cluster", w.Cluster, "cause", w.Cause, "error", err)
 	}
 }

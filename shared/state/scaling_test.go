@@ -12,7 +12,7 @@ import (
 
 func TestScalingRowsSurviveEncoding(t *testing.T) {
 	scaling := cluster.DefaultScaling
-	scaling.ReplaceUnregistered = true
+	scaling.ReplaceUnregistered, scaling.Immediate = true, true
 	scaling.Enabled, scaling.UntilRegistered, scaling.TargetTracking, scaling.Consolidation.Enabled = true, true, true,
 		true
 	directory := cluster.Head{Cluster: state.Directory, Rev: 1, Stamp: 5, Expires: 9}

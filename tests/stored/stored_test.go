@@ -28,14 +28,20 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": taskSets(),
-	"1": append(slices.Concat(accountSettings, definitionTags, taskSets()),
+	"2": slices.Concat(taskSets(), immediateScaleOut),
+	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
 		"reported# *state.LoadTimes.Head.Expires", "reported# *state.LoadTimes.Owner", "reported# *state.LoadTimes.ID",
 		"reported# *state.LoadTimes.Times", "reported# *state.LoadTimes.Times{}",
 	),
+}
+
+// immediateScaleOut is the setting of capacity providers that the second version did not have.
+var immediateScaleOut = []string{
+	"provider# *cluster.CapacityProvider.Scaling.Immediate",
+	"provider# *cluster.CapacityProvider.PreviousSettings.Scaling.Immediate",
 }
 
 // accountSettings are the fields of a kind of row that the first version did not have.

@@ -43,12 +43,12 @@ type Handler struct {
 	refused map[state.Key]int32
 }
 
-// HandleRecords drains the outbox of each cluster that has new entries in it, and wakes managed
-// scaling where capacity providers have changed. It never holds up the stream: what fails is
+// HandleRecords drains the outbox of each cluster that has new entries in it, and wakes the
+// functions that wait for what has changed. It never holds up the stream: what fails is
 // retried by a due row, and by the schedules.
 func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
 	h.Telemetry.AddCount(handler.RecordsHandled, len(records))
-	h.wakeScaling(ctx, records)
+	h.wakeFunctions(ctx, records)
 	seen := map[string]bool{}
 	for _, r := range records {
 		if !strings.HasPrefix(r.Key.Sort, state.PrefixOutbox) {

@@ -2,30 +2,56 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/state"
 )
 
-// wakeScaling wakes managed scaling for what the records change, once for each cluster. A wake-up
-// that is lost is made up for by the schedule of each minute.
-func (h *Handler) wakeScaling(ctx context.Context, records []state.Record) {
-	woken := map[string]bool{}
-	for _, r := range records {
-		for _, name := range scalingWakeUps(r) {
-			if !woken[name] {
-				woken[name] = true
-				handler.WakeNow(ctx, h.Scaling, h.Log, name)
-			}
+// scalingWakeUps returns the wake-ups of managed scaling for a record: capacity providers that the
+// API has changed, and tasks that have begun to wait for an instance.
+func scalingWakeUps(r state.Record) (wakeUps []handler.WakeUp) {
+	if t, ok := r.New.(*cluster.Task); ok {
+		old, _ := r.Old.(*cluster.Task)
+		if t.IsProvisioning() && (old == nil || !old.IsProvisioning()) {
+			return []handler.WakeUp{{Cluster: t.Cluster, Cause: handler.WakeWaiting}}
 		}
+		return nil
 	}
+	for _, name := range clustersOfChangedProviders(r) {
+		wakeUps = append(wakeUps, handler.WakeUp{Cluster: name})
+	}
+	return wakeUps
 }
 
-// scalingWakeUps returns the clusters for which managed scaling has something to do after a change
-// of capacity providers; "" stands for the providers themselves. Nothing that managed scaling
-// itself writes wakes it: only the API asks for a check, for new attachments, or for a deletion.
-func scalingWakeUps(r state.Record) []string {
+// confirmScaling reports whether managed scaling waits for what has changed in a cluster: instances
+// if the cluster has capacity providers, waiting tasks if one of these scales out at once.
+func (h *Handler) confirmScaling(ctx context.Context, w handler.WakeUp) (time.Duration, bool, error) {
+	if w.Cause == handler.WakeChange {
+		return 0, true, nil
+	}
+	of, err := handler.FindClusterProviders(ctx, h.State, w.Cluster)
+	if err != nil {
+		return 0, false, err
+	}
+	if w.Cause == handler.WakeInstance {
+		return 0, len(of.Providers) > 0, nil
+	}
+	for _, name := range of.Providers {
+		p, err := handler.FindProvider(ctx, h.State, name)
+		if err != nil || p != nil && p.Scaling.Enabled && p.Scaling.Immediate {
+			return cluster.ScaleOutIdle, true, err
+		}
+	}
+	return 0, false, nil
+}
+
+// clustersOfChangedProviders returns the clusters for which managed scaling has something to do
+// after a change of capacity providers; "" stands for the providers themselves. Nothing that
+// managed scaling itself writes wakes it: only the API asks for a check, for new attachments, or
+// for a deletion.
+func clustersOfChangedProviders(r state.Record) []string {
 	switch row := r.Row().(type) {
 	case *cluster.CapacityProvider:
 		old, _ := r.Old.(*cluster.CapacityProvider)
