@@ -131,7 +131,7 @@ func writeTrigger(b *strings.Builder, t wiring.Trigger) {
 		fmt.Fprintf(b, "\n**%s**: records of the table's stream, %s.\n\n| rows | change | if |\n| --- | --- | --- |\n",
 			t.Name, batch)
 		for _, c := range t.Cases {
-			fmt.Fprintf(b, "| %s | %s | %s |\n", rowsOf(c), changeOf(c), conditions(c, "dynamodb.NewImage."))
+			fmt.Fprintf(b, "| %s | %s | %s |\n", rowsOf(c), changeOf(c), rowConditions(c))
 		}
 	case wiring.Messages:
 		fmt.Fprintf(b, "\n**%s**: messages of `%s`, %s.\n\n| from | message | if |\n| --- | --- | --- |\n",
@@ -171,6 +171,18 @@ func testWords(c wiring.Case, path string) string {
 		}
 	}
 	return ""
+}
+
+// rowConditions lists the tests of a row: of what it is now, and of what it was before.
+func rowConditions(c wiring.Case) string {
+	now, before := conditions(c, "dynamodb.NewImage."), conditions(c, "dynamodb.OldImage.")
+	switch {
+	case before == "":
+		return now
+	case now == "":
+		return "before, " + before
+	}
+	return now + "; before, " + before
 }
 
 // conditions lists the conditions about fields below a path.
