@@ -17,8 +17,8 @@ func TestShippedFiltersPassWhatFunctionsWaitFor(t *testing.T) {
 	}
 	task := func(instance string, desired, last cluster.TaskStatus) state.Row {
 		return &cluster.Task{Head: head, TaskSpec: cluster.TaskSpec{ID: "t", Owner: "o"},
-			TaskAssignment:  cluster.TaskAssignment{Instance: instance, Desired: desired},
-			TaskReport: cluster.TaskReport{Last: last}}
+			TaskAssignment: cluster.TaskAssignment{Instance: instance, Desired: desired},
+			TaskReport:     cluster.TaskReport{Last: last}}
 	}
 	const running, stopped = cluster.TaskRunning, cluster.TaskStopped
 	for name, c := range map[string]struct {
