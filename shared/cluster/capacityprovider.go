@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,6 +38,13 @@ type CapacityProvider struct {
 	// GroupProblem says why the group of a new provider cannot be scaled; empty if it can.
 	GroupProblem string `json:"uf,omitempty"`
 }
+
+// FargateProviders are the capacity providers of AWS Fargate, which every account has. A cluster
+// may have them, but no task of Berth runs on one.
+var FargateProviders = []string{"FARGATE", "FARGATE_SPOT"}
+
+// IsFargateProvider reports whether a capacity provider is one of [FargateProviders].
+func IsFargateProvider(name string) bool { return slices.Contains(FargateProviders, name) }
 
 // ProviderSettings are what an update of a capacity provider changes.
 type ProviderSettings struct {
@@ -87,6 +95,11 @@ type ClusterProviders struct {
 	RequestedAt time.Time `json:"ak,omitzero"`
 	// AttachmentProblems says why attachments could not be made or removed, by provider.
 	AttachmentProblems map[string]string `json:"fa,omitempty"`
+}
+
+// ScaledProviders returns the providers that have Auto Scaling groups: all but those of Fargate.
+func (p *ClusterProviders) ScaledProviders() []string {
+	return slices.DeleteFunc(slices.Clone(p.Providers), IsFargateProvider)
 }
 
 // AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.

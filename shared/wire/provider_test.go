@@ -173,10 +173,10 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 	t.Run("IsRefusedBeforeECSCreatesIt", func(t *testing.T) {
 		b, made := begin(t)
 		for text, body := range map[string]string{
-			"does not exist": strings.ReplaceAll(body, "spot", "none"),
-			"FARGATE":        strings.ReplaceAll(body, "spot", "FARGATE"),
-			"weight above 0": strings.Replace(body, `"weight":1`, `"weight":0`, 1),
-			"twice":          strings.Replace(body, `["spot"]`, `["spot","spot"]`, 1),
+			"does not exist":       strings.ReplaceAll(body, "spot", "none"),
+			"cannot contain a mix": strings.Replace(body, `}]`, `},{"capacityProvider":"FARGATE"}]`, 1),
+			"weight above 0":       strings.Replace(body, `"weight":1`, `"weight":0`, 1),
+			"twice":                strings.Replace(body, `["spot"]`, `["spot","spot"]`, 1),
 		} {
 			_, code, message := b.answered(t, "CreateCluster", body)
 			if code != invalidParameter && code != notSupported || !strings.Contains(message, text) {
@@ -190,7 +190,8 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 func TestCapacityProviders(t *testing.T) {
 	t.Run("DefaultsAreThoseOfECS", func(t *testing.T) {
 		b := newBerth(t)
-		status, answer := b.mux.ServeOperation(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", "")))
+		status, answer := b.mux.ServeOperation(t.Context(), "CreateCapacityProvider",
+			[]byte(createProvider("spot", "")))
 		if status != 200 {
 			t.Fatalf("%s", answer)
 		}
@@ -227,8 +228,10 @@ func TestCapacityProviders(t *testing.T) {
 	})
 	t.Run("Refusals", func(t *testing.T) {
 		for name, c := range map[string]struct{ op, body, code, text string }{
-			"Name":    {"CreateCapacityProvider", createProvider("a b", ""), invalidParameter, "name is invalid"},
-			"Fargate": {"CreateCapacityProvider", createProvider("FARGATE", ""), notSupported, "FARGATE"},
+			"Name": {"CreateCapacityProvider", createProvider("a b", ""), invalidParameter, "name is invalid"},
+			"Mix": {"PutClusterCapacityProviders", `{"cluster":"prod","capacityProviders":["a","FARGATE"],
+				"defaultCapacityProviderStrategy":[{"capacityProvider":"a","weight":1},{"capacityProvider":"FARGATE"}]}`,
+				invalidParameter, "cannot contain a mix"},
 			"NoGroup": {"CreateCapacityProvider", `{"name":"a"}`, invalidParameter, "autoScalingGroupProvider"},
 			"GroupARN": {"CreateCapacityProvider",
 				`{"name":"a","autoScalingGroupProvider":{"autoScalingGroupArn":"my-group"}}`, "ClientException",
@@ -271,7 +274,8 @@ func TestAttachmentsFailOneByOne(t *testing.T) {
 		Status:             cluster.AttachmentsFailed,
 		AttachmentProblems: map[string]string{"unfit": "its group has no room", "gone": "AccessDenied: no"},
 	}
-	_, answer := b.mux.ServeOperation(t.Context(), "DescribeClusters", []byte(`{"clusters":["prod"],"include":["ATTACHMENTS"]}`))
+	_, answer := b.mux.ServeOperation(t.Context(), "DescribeClusters",
+		[]byte(`{"clusters":["prod"],"include":["ATTACHMENTS"]}`))
 	var out struct {
 		Clusters []struct {
 			Attachments []struct {
@@ -302,4 +306,15 @@ func TestAttachmentsShowOnlyAnExistingPolicy(t *testing.T) {
 		expect(t, "policy shown", strings.Contains(string(answer), `"as_policy"`), shown)
 		expect(t, "name shown", strings.Contains(string(answer), cluster.ScalingPolicy("prod", "spot")), shown)
 	}
+}
+
+// The providers of Fargate have no settings, no status of a change and no tags.
+func TestFargateProvidersAreShown(t *testing.T) {
+	b := newBerth(t)
+	b.scheduler.rows = map[string]*cluster.CapacityProvider{"FARGATE_SPOT": {Name: "FARGATE_SPOT"}}
+	_, answer := b.mux.ServeOperation(t.Context(), "DescribeCapacityProviders",
+		[]byte(`{"capacityProviders":["FARGATE_SPOT"]}`))
+	expect(t, "answer", string(answer), `{"capacityProviders":[{"capacityProviderArn":`+
+		`"arn:aws:ecs:eu-west-1:123456789012:capacity-provider/FARGATE_SPOT","name":"FARGATE_SPOT","status":"ACTIVE",`+
+		`"tags":[],"type":"FARGATE_SPOT"}],"failures":[]}`)
 }

@@ -122,7 +122,7 @@ func TestServiceLife(t *testing.T) {
 	out := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{
 		Cluster: new(account.ARN("cluster", "prod")), Services: []string{*made.ServiceArn, "none"},
 	}))(t)
-	expect(t, "failures", out.Failures, []types.Failure{{Arn: new(account.ARN("service", "prod", "none")),
+	expect(t, "failures", out.Failures, []types.Failure{{Arn: new(account.ARN("service", "none")),
 		Reason: new("MISSING")}})
 	got := out.Services[0]
 	expect(t, "tags unasked for", got.Tags, []types.Tag(nil))

@@ -11,7 +11,7 @@ import (
 // refusedSamples has a use of each member that some operation refuses, by path; by operation and
 // path if the operations need different ones.
 var refusedSamples = map[string]string{
-	"launchType": `"FARGATE"`, "role": `"r"`, "platformVersion": `"1.4.0"`, "referenceId": `"r"`,
+	"launchType": `"FARGATE"`, "role": `"r"`, "referenceId": `"r"`,
 	"serviceConnectConfiguration": `{"enabled":true}`, "vpcLatticeConfigurations": `[{"portName":"p"}]`,
 	"monitoring": `{}`, "gatewayConnectors": `[{}]`, "volumeConfigurations": `[{"name":"v"}]`,
 	"deploymentController.type": `"CODE_DEPLOY"`, "deploymentConfiguration.strategy": `"BLUE_GREEN"`,

@@ -184,6 +184,10 @@ func (a *CapacityProviders) editProvider(
 	ctx context.Context, name string, f func(*cluster.CapacityProvider) error,
 ) (*cluster.CapacityProvider, error) {
 	var next cluster.CapacityProvider
+	if cluster.IsFargateProvider(name) {
+		return nil, cluster.Errorf(cluster.CodeClient, "The capacity provider %s is reserved by AWS and cannot be "+
+			"changed or deleted. PutClusterCapacityProviders disassociates it from a cluster.", name)
+	}
 	err := state.RetryRaces("changing capacity provider "+name, func() error {
 		old, err := a.requireProvider(ctx, name)
 		if err != nil {
@@ -266,13 +270,17 @@ func (a *CapacityProviders) clustersUsing(
 }
 
 // DescribeCapacityProviders returns the providers named, and the rest as failures; all providers if
-// none is named. Deleted ones are found by name while their rows are kept.
+// none is named. Deleted ones are found by name while their rows are kept. Those of Fargate have no
+// rows, only names.
 func (a *CapacityProviders) DescribeCapacityProviders(
 	ctx context.Context, names []string,
 ) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
 	all, err := handler.ListProviders(ctx, a.State)
 	if err != nil {
 		return nil, nil, err
+	}
+	for _, name := range cluster.FargateProviders {
+		all = append(all, &cluster.CapacityProvider{Name: name})
 	}
 	if len(names) == 0 {
 		return slices.DeleteFunc(all, func(p *cluster.CapacityProvider) bool { return p.Inactive }), nil, nil
@@ -317,6 +325,9 @@ func ApplyScalingTags(p *cluster.CapacityProvider) error {
 
 // CapacityProviderTags returns a copy of a provider's tags.
 func (a *CapacityProviders) CapacityProviderTags(ctx context.Context, name string) (map[string]string, error) {
+	if cluster.IsFargateProvider(name) {
+		return nil, nil
+	}
 	p, err := a.requireProvider(ctx, name)
 	if err != nil {
 		return nil, err

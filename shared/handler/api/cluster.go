@@ -134,10 +134,19 @@ func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error
 func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Meta, error) {
 	meta, err := a.readMeta(ctx, name)
 	if err == nil && meta == nil {
-		err = cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found. Berth does not manage cluster %s; "+
-			"CreateCluster makes it manage a cluster of ECS.", name)
+		err = a.clusterNotFound(ctx, name)
 	}
 	return meta, err
+}
+
+// clusterNotFound returns ECS's words for a cluster that does not exist, and what to do about one
+// that only ECS has.
+func (a *Dependencies) clusterNotFound(ctx context.Context, name string) error {
+	if active, err := a.ECS.ClusterActive(ctx, name); err == nil && active {
+		return cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found. Berth does not manage cluster %s; "+
+			"CreateCluster makes it manage a cluster of ECS.", name)
+	}
+	return cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
 }
 
 // readMeta returns the meta row of a cluster, nil if Berth does not manage it.

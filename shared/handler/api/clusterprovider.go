@@ -32,7 +32,7 @@ func clusterAttachments(
 		return nil, err
 	}
 	out := &operation.ClusterAttachments{Attached: *of}
-	for _, name := range of.Providers {
+	for _, name := range of.ScaledProviders() {
 		p, err := handler.FindProvider(ctx, store, name)
 		if err != nil {
 			return nil, err
@@ -68,18 +68,18 @@ func (a *ClusterProviders) PutClusterProviders(
 	// Providers removed earlier may still be waiting for managed scaling, and must not be
 	// forgotten.
 	var gone []string
-	for _, name := range slices.Concat(old.Providers, old.Detaching) {
+	for _, name := range slices.Concat(old.ScaledProviders(), old.Detaching) {
 		if !slices.Contains(names, name) && !slices.Contains(gone, name) {
 			gone = append(gone, name)
 		}
 	}
 	next.Detaching = gone
 	// There is nothing to attach or detach, so managed scaling would not complete it.
-	if len(names)+len(gone) == 0 {
+	if len(next.ScaledProviders())+len(gone) == 0 {
 		next.Status = cluster.AttachmentsComplete
 	}
 	err = state.RetryRaces("writing the capacity providers of cluster "+clusterName, func() error {
-		claims, err := a.claimWrites(ctx, clusterName, names)
+		claims, err := a.claimWrites(ctx, clusterName, next.ScaledProviders())
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,8 @@ func (a *ClusterProviders) CheckClusterProviders(
 	if err := a.checkReplaceable(ctx, of, names, strategy); err != nil {
 		return err
 	}
-	_, err = a.claimWrites(ctx, clusterName, names)
+	wanted := cluster.ClusterProviders{Providers: names}
+	_, err = a.claimWrites(ctx, clusterName, wanted.ScaledProviders())
 	return err
 }
 
@@ -249,10 +250,18 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 }
 
 // defaultStrategy returns a copy of the cluster's default capacity provider strategy, nil for none.
+// One with providers of Fargate is refused: the caller must name another strategy or a launch type.
 func (a *Dependencies) defaultStrategy(ctx context.Context, clusterName string) ([]cluster.ProviderShare, error) {
 	of, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil {
 		return nil, err
+	}
+	for _, s := range of.Default {
+		if cluster.IsFargateProvider(s.Provider) {
+			return nil, cluster.Errorf(cluster.CodeUnsupported, "The default capacity provider strategy of cluster %s "+
+				"has %s, which is not supported: tasks run on container instances that are registered with the "+
+				"cluster. Specify a launch type or a capacity provider strategy.", clusterName, s.Provider)
+		}
 	}
 	return slices.Clone(of.Default), nil
 }

@@ -143,7 +143,7 @@ func (h *Handler) isAffected(ctx context.Context, clusterName string, subjects m
 	if err != nil {
 		return false, err
 	}
-	for _, name := range of.Providers {
+	for _, name := range of.ScaledProviders() {
 		if low, high := cluster.ScalingAlarms(clusterName, name); subjects[low] || subjects[high] {
 			return true, nil
 		}
@@ -159,7 +159,7 @@ func (h *Handler) isAffected(ctx context.Context, clusterName string, subjects m
 // of one row.
 func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 	of, err := handler.FindClusterProviders(ctx, h.State, name)
-	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Detaching) == 0 {
+	if err != nil || of.Rev == 0 || len(of.ScaledProviders())+len(of.Detaching) == 0 {
 		return err
 	}
 	var report clusterReport
@@ -171,12 +171,12 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 		}
 		h.addOutcome(&report, name, p, err)
 	}
-	if len(of.Providers) > 0 {
+	if len(of.ScaledProviders()) > 0 {
 		r, err := h.readRound(ctx, of)
 		if err != nil {
 			return errors.Join(err, h.recordUnreadableGroups(ctx, of, err))
 		}
-		for _, p := range of.Providers {
+		for _, p := range of.ScaledProviders() {
 			// Its group was not examined in time; the attachments stay IN_PROGRESS.
 			if row := r.rows[p]; row != nil && row.CheckPending {
 				report.isPending = true

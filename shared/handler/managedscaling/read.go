@@ -41,7 +41,7 @@ func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (
 		groups:  map[string]*cluster.AutoScalingGroup{},
 	}
 	var names []string
-	for _, name := range of.Providers {
+	for _, name := range of.ScaledProviders() {
 		p, err := handler.FindProvider(ctx, h.State, name)
 		if err != nil {
 			return nil, err

@@ -88,7 +88,7 @@ func (h *Handler) recordUnreadableGroups(ctx context.Context, of *cluster.Cluste
 		return nil
 	}
 	reasons := map[string]string{}
-	for _, name := range slices.Concat(of.Providers, of.Detaching) {
+	for _, name := range slices.Concat(of.ScaledProviders(), of.Detaching) {
 		reasons[name] = err.Error()
 	}
 	return h.recordAttachmentStatus(ctx, of, reasons)

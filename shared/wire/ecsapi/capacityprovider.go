@@ -225,8 +225,15 @@ func parseEnabled(member, s string) (*bool, error) {
 // reference, DescribeCapacityProviders).
 const describedProviders = 10
 
-// capacityProviderShape returns a provider as the API shows it, its tags only if asked for.
+// capacityProviderShape returns a provider as the API shows it, its tags only if asked for. One of
+// Fargate has neither settings nor tags.
 func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider, tags bool) *types.CapacityProvider {
+	if cluster.IsFargateProvider(p.Name) {
+		return &types.CapacityProvider{
+			CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name,
+			Type: types.CapacityProviderType(p.Name), Status: types.CapacityProviderStatusActive, Tags: []types.Tag{},
+		}
+	}
 	sc := p.Scaling
 	out := &types.CapacityProvider{
 		CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name,

@@ -90,6 +90,6 @@ func parseClusterProviders(
 		}
 		names = append(names, p)
 	}
-	strategy, err = parseStrategy(items)
+	strategy, err = parseShares(items)
 	return names, strategy, err
 }

@@ -21,6 +21,14 @@ func checkLaunchType(t types.LaunchType) error {
 	return nil
 }
 
+// checkPlatformVersion refuses a platform version, which only Fargate has, in ECS's words.
+func checkPlatformVersion(v *string) error {
+	if input.Value(v) != "" {
+		return input.Invalid("The platform version must be null when specifying an EC2 launch type.")
+	}
+	return nil
+}
+
 // parseExternal reads the launch type of a list's filter: nil for any, else whether it is EXTERNAL.
 // isRefused reports that no task can have it, because Berth refuses it.
 func parseExternal(t types.LaunchType) (is *bool, isRefused bool) {

@@ -74,5 +74,8 @@ func Operations(o Options) map[string]awsjson.Operation {
 	} {
 		maps.Copy(out, operations)
 	}
+	for name, given := range inCluster {
+		out[name] = findClusterFirst(refs, r.Clusters, out[name], given)
+	}
 	return out
 }

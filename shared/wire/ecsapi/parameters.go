@@ -68,6 +68,9 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing); err != nil {
 		return err
 	}
+	if err := checkPlatformVersion(in.PlatformVersion); err != nil {
+		return err
+	}
 	controller, err := parseController(in.DeploymentController)
 	if err != nil {
 		return err
@@ -81,7 +84,6 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 		unserved{"vpcLatticeConfigurations", len(in.VpcLatticeConfigurations) > 0},
 		unserved{"gatewayConnectors", len(in.GatewayConnectors) > 0},
 		unserved{"monitoring", in.Monitoring != nil},
-		unserved{"platformVersion", input.Value(in.PlatformVersion) != ""},
 	)
 	if err != nil || in.DeploymentConfiguration == nil {
 		return err
@@ -309,19 +311,50 @@ func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err er
 // parseStrategy reads a capacity provider strategy (S14). At most one entry has a base, and at
 // least one a weight above 0: with weights 0 throughout, tasks beyond the base would have no
 // provider. With a base of 2 and weights 1 and 3, for example, the first two tasks go to the
-// provider with the base, and of every four after that one and three.
-func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
+// provider with the base, and of every four after that one and three. A strategy has providers with
+// Auto Scaling groups only; one that has those of Fargate only is refused by name.
+func parseStrategy(in []types.CapacityProviderStrategyItem) ([]cluster.ProviderShare, error) {
+	if err := checkUnmixed(in); err != nil {
+		return nil, err
+	}
+	for _, p := range in {
+		if name := cluster.LastPart(input.Value(p.CapacityProvider)); cluster.IsFargateProvider(name) {
+			return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + name)
+		}
+	}
+	return parseShares(in)
+}
+
+// checkUnmixed refuses a strategy that has providers of Fargate and others, in ECS's words.
+func checkUnmixed(in []types.CapacityProviderStrategyItem) error {
+	fargate := 0
+	for _, p := range in {
+		if cluster.IsFargateProvider(cluster.LastPart(input.Value(p.CapacityProvider))) {
+			fargate++
+		}
+	}
+	if fargate == 0 || fargate == len(in) {
+		return nil
+	}
+	return input.Invalid("A capacity provider strategy cannot contain a mix of capacity providers using Auto Scaling " +
+		"groups and Fargate providers. Specify one or the other and try again.")
+}
+
+// parseShares reads a capacity provider strategy of any cluster: its providers are either all those
+// of Fargate or all others.
+func parseShares(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
 	if len(in) > cluster.MaxProviders {
 		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in),
 			cluster.MaxProviders)
+	}
+	if err := checkUnmixed(in); err != nil {
+		return nil, err
 	}
 	// Base and weight are checked together only after all entries have been read.
 	bases, weights := 0, 0
 	for _, p := range in {
 		name := cluster.LastPart(input.Value(p.CapacityProvider))
 		switch {
-		case name == "FARGATE" || name == "FARGATE_SPOT":
-			return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + name)
 		case !input.IsProviderName(name):
 			return nil,
 				input.Invalid("capacityProviderStrategy.capacityProvider is %.300q, expected the name or ARN of a "+

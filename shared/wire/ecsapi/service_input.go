@@ -24,6 +24,9 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	if err := checkCreateFeatures(in); err != nil {
 		return spec, err
 	}
+	if spec.Network, err = shape.ParseNetwork(in.NetworkConfiguration); err != nil {
+		return spec, err
+	}
 	if spec.ServiceParameters, err = parseParameters(commonMembers(in)); err != nil {
 		return spec, err
 	}
@@ -45,9 +48,6 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 		return spec, err
 	}
 	if spec.Rules, err = parseRules(in.PlacementConstraints, in.PlacementStrategy, spec.Tags); err != nil {
-		return spec, err
-	}
-	if spec.Network, err = shape.ParseNetwork(in.NetworkConfiguration); err != nil {
 		return spec, err
 	}
 	if spec.Token, err = checkClientToken(in.ClientToken); err != nil {

@@ -112,9 +112,11 @@ func checkRunFeatures(in *ecs.RunTaskInput) error {
 	if err := checkLaunchType(in.LaunchType); err != nil {
 		return err
 	}
+	if err := checkPlatformVersion(in.PlatformVersion); err != nil {
+		return err
+	}
 	return refuseUnserved(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
-		unserved{"platformVersion", input.Value(in.PlatformVersion) != ""},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
 		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
 	)
@@ -256,16 +258,6 @@ func (o *taskOperations) newTasks(
 	return o.scheduler.SubmitTasks(ctx, spec)
 }
 
-// clusterFirst returns ClusterNotFoundException if there is no such cluster, and otherwise the
-// refusal: ECS looks for the cluster before it looks at what is asked of it.
-func (o *taskOperations) clusterFirst(ctx context.Context, clusterName string, refusal error) error {
-	_, _, err := o.scheduler.DescribeTasks(ctx, clusterName, nil)
-	if cluster.ErrorCode(err) == cluster.CodeClusterNotFound {
-		return err
-	}
-	return refusal
-}
-
 // stopTask reads StopTask. The reason appears as the task's stoppedReason.
 func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
 	clusterName, err := o.ClusterName(in.Cluster)
@@ -277,7 +269,7 @@ func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*
 	}
 	id, err := o.TaskID(clusterName, *in.Task)
 	if err != nil {
-		return nil, o.clusterFirst(ctx, clusterName, err)
+		return nil, err
 	}
 	if len(input.Value(in.Reason)) > maxReason {
 		return nil, input.Invalid("reason must have at most %d characters.", maxReason)
@@ -299,7 +291,7 @@ func (o *taskOperations) describeTasks(
 		return nil, err
 	}
 	if err := input.CheckCount("tasks", len(in.Tasks), maxTasks); err != nil {
-		return nil, o.clusterFirst(ctx, clusterName, err)
+		return nil, err
 	}
 	for _, field := range in.Include {
 		if err := input.CheckOneOf("include", field); err != nil {

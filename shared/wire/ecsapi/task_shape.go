@@ -57,11 +57,20 @@ func failureShapes(account cluster.Account, clusterName, kind string, failed []c
 	return shape.ConvertEach(failed, func(f cluster.Failure) types.Failure {
 		arn := f.ARN
 		if arn != "" && !strings.HasPrefix(arn, "arn:") {
-			arn = account.ARN(kind, clusterName, arn)
+			arn = failureARN(account, clusterName, kind, arn)
 		}
 		return types.Failure{Arn: shape.TextOrNil(arn), Reason: shape.TextOrNil(f.Reason),
 			Detail: shape.TextOrNil(f.Detail)}
 	})
+}
+
+// failureARN returns the ARN of what was not found. That of a service does not name the cluster: so
+// AWS is recorded.
+func failureARN(account cluster.Account, clusterName, kind, name string) string {
+	if kind == "service" {
+		return account.ARN(kind, name)
+	}
+	return account.ARN(kind, clusterName, name)
 }
 
 // taskShape returns a task as the API shows it, apart from what needs a lookup. A task of a service

@@ -130,7 +130,7 @@ func checkTaskSetLaunch(in *ecs.CreateTaskSetInput) error {
 	if err := checkLaunchType(in.LaunchType); err != nil {
 		return err
 	}
-	return refuseUnserved(unserved{"platformVersion", input.Value(in.PlatformVersion) != ""})
+	return checkPlatformVersion(in.PlatformVersion)
 }
 
 // parseScale reads a percentage of the service's desired count.

@@ -98,15 +98,12 @@ func (r References) ReadRecords(member, kind string, refs []string) (out []opera
 // recordIDs are the ids of both: digits of a revision, or a service deployment's own.
 var recordIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// CapacityProviderName returns the name of a capacity provider, given by name or ARN. Those of
-// Fargate are refused as unsupported.
+// CapacityProviderName returns the name of a capacity provider, given by name or ARN.
 func (r References) CapacityProviderName(ref string) (string, error) {
 	name, err := r.readName("capacity-provider", "", ref)
 	switch {
 	case err != nil:
 		return "", err
-	case name == "FARGATE" || name == "FARGATE_SPOT":
-		return "", Unsupported("capacity provider " + name)
 	case !IsProviderName(name):
 		return "",
 			Invalid("The capacity provider name is invalid: %.300q must have 1 to 255 letters, digits, hyphens and "+
@@ -145,7 +142,8 @@ var (
 // Anything else is an InvalidParameterException.
 type References struct{ Account cluster.Account }
 
-// ClusterName returns the name of a cluster; [cluster.DefaultName] if the caller says nothing, as with ECS.
+// ClusterName returns the name of a cluster; [cluster.DefaultName] if the caller says nothing, as
+// with ECS.
 func (r References) ClusterName(ref *string) (string, error) {
 	if Value(ref) == "" {
 		return cluster.DefaultName, nil

@@ -13,7 +13,6 @@ var refusalReasons = map[string]string{
 	"managedInstancesProvider": reasonManagedInstances,
 	"role":                     "Berth registers tasks with load balancers by its own role",
 	"launchType":               reasonFargate,
-	"platformVersion":          reasonFargate,
 	"capacityProviderStrategy.capacityProvider": reasonFargate,
 	"capacityProviderStrategy":                  "a DAEMON service has a task on every instance",
 	"loadBalancers.loadBalancerName":            "a Classic Load Balancer has no target groups; give a targetGroupArn",

@@ -20,8 +20,11 @@ func ParseNetwork(in *types.NetworkConfiguration) (*cluster.Network, error) {
 		return nil, nil
 	}
 	c := in.AwsvpcConfiguration
-	if err := input.CheckCount("subnets", len(c.Subnets), maxSubnets); err != nil {
-		return nil, err
+	switch n := len(c.Subnets); {
+	case n == 0:
+		return nil, input.Invalid("subnets can not be empty.")
+	case n > maxSubnets:
+		return nil, input.Invalid("subnets can have at most %d items.", maxSubnets)
 	}
 	if len(c.SecurityGroups) > maxSecurityGroups {
 		return nil, input.Invalid("securityGroups cannot have more than %d items.", maxSecurityGroups)
