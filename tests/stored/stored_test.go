@@ -336,6 +336,22 @@ func isFuller(name, difference string) bool {
 	return slices.Contains(fullerAnswers[operation], listPosition.ReplaceAllString(path, ""))
 }
 
+// TestSnapshotRange checks that no other kinds of a cluster's rows lie between those that a
+// snapshot reads in one range.
+func TestSnapshotRange(t *testing.T) {
+	read := []string{state.PrefixService, state.PrefixTarget, state.PrefixTask, state.PrefixDefinition,
+		state.PrefixThrottle}
+	for _, prefix := range rowPrefixes {
+		if prefix == state.PrefixSettings {
+			continue // belongs to no cluster
+		}
+		isBetween := prefix >= state.PrefixService && prefix <= state.PrefixThrottle
+		if isBetween != slices.Contains(read, prefix) {
+			t.Errorf("rows %s lie between %s and %s: %v", prefix, state.PrefixService, state.PrefixThrottle, isBetween)
+		}
+	}
+}
+
 // lastingKinds are kinds of rows that do not end by themselves.
 var lastingKinds = []string{
 	state.PrefixMeta, state.PrefixEntry, state.PrefixService, state.PrefixDefinition, state.PrefixBucket,

@@ -13,6 +13,7 @@ type reader struct {
 	parameters map[string]any
 	resources  map[string]resource
 	order      []string // of the resources
+	memory     int      // of functions that say nothing else, in MB
 }
 
 type resource struct {
@@ -26,11 +27,17 @@ func (r *reader) readAll(root *yaml.Node) error {
 			Type    string `yaml:"Type"`
 			Default string `yaml:"Default"`
 		} `yaml:"Parameters"`
+		Globals struct {
+			Function struct {
+				MemorySize int `yaml:"MemorySize"`
+			} `yaml:"Function"`
+		} `yaml:"Globals"`
 		Resources yaml.Node `yaml:"Resources"`
 	}
 	if err := root.Decode(&doc); err != nil {
 		return err
 	}
+	r.memory = doc.Globals.Function.MemorySize
 	for name, p := range doc.Parameters {
 		r.parameters[name] = p.Default
 		if p.Type == "CommaDelimitedList" {

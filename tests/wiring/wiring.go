@@ -20,6 +20,7 @@ type Template struct {
 type Function struct {
 	Name        string // the folder in functions/
 	Description string
+	Memory      int // MB
 	Triggers    []Trigger
 }
 
@@ -126,7 +127,10 @@ func (t *Template) queue(id string, properties map[string]any) Queue {
 
 // function reads a function's event sources, the streams first.
 func (r *reader) function(p map[string]any) (Function, error) {
-	f := Function{Name: path.Base(textOf(p["CodeUri"])), Description: textOf(p["Description"])}
+	f := Function{Name: path.Base(textOf(p["CodeUri"])), Description: textOf(p["Description"]), Memory: r.memory}
+	if own, ok := p["MemorySize"].(int); ok {
+		f.Memory = own
+	}
 	if p["FunctionUrlConfig"] != nil {
 		f.Triggers = append(f.Triggers, Trigger{Kind: URL})
 	}

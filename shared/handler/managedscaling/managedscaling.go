@@ -39,9 +39,20 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
 	}
 	err := h.checkProviders(ctx)
-	return errors.Join(err, h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
-		return h.reconcileCluster(ctx, name)
+	var points []cluster.Datapoint
+	err = errors.Join(err, h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
+		return h.reconcileCluster(ctx, name, &points)
 	}))
+	return errors.Join(err, h.publish(ctx, points))
+}
+
+// publish publishes the values of the metric of all clusters that were reconciled, in as few
+// requests as possible, because CloudWatch charges for each.
+func (h *Handler) publish(ctx context.Context, points []cluster.Datapoint) error {
+	if len(points) == 0 {
+		return nil
+	}
+	return cluster.Wrap(h.Metrics.PutReservation(ctx, points), "publishing %s", cluster.ReservationMetric)
 }
 
 // HandleMessages handles events of alarms, and of instances whose termination waits for the
@@ -84,7 +95,8 @@ func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[str
 	if len(woken) > 0 {
 		err = h.checkProviders(ctx)
 	}
-	return errors.Join(err, state.ForEachCluster(ctx, h.State, func(name string) error {
+	var points []cluster.Datapoint
+	err = errors.Join(err, state.ForEachCluster(ctx, h.State, func(name string) error {
 		affected := woken[name]
 		if !affected && len(subjects) > 0 {
 			var err error
@@ -95,8 +107,9 @@ func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[str
 		if !affected {
 			return nil
 		}
-		return h.reconcileCluster(ctx, name)
+		return h.reconcileCluster(ctx, name, &points)
 	}))
+	return errors.Join(err, h.publish(ctx, points))
 }
 
 // wokenCluster returns the cluster of a wake-up; false for any other message. Events of EventBridge
@@ -155,9 +168,9 @@ func (h *Handler) isAffected(ctx context.Context, clusterName string, subjects m
 	return false, nil
 }
 
-// reconcileCluster scales all capacity providers of a cluster. A cluster that has none costs a read
-// of one row.
-func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
+// reconcileCluster scales all capacity providers of a cluster, and adds the values of the metric to
+// points. A cluster that has none costs a read of one row.
+func (h *Handler) reconcileCluster(ctx context.Context, name string, points *[]cluster.Datapoint) error {
 	of, err := handler.FindClusterProviders(ctx, h.State, name)
 	if err != nil || of.Rev == 0 || len(of.ScaledProviders())+len(of.Detaching) == 0 {
 		return err
@@ -184,10 +197,7 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 			}
 			h.addOutcome(&report, name, p, cluster.Wrap(r.reconcileProvider(ctx, p), "capacity provider %s", p))
 		}
-		if len(r.points) > 0 {
-			err := h.Metrics.PutReservation(ctx, r.points)
-			report.failed = append(report.failed, cluster.Wrap(err, "publishing %s", cluster.ReservationMetric))
-		}
+		*points = append(*points, r.points...)
 	}
 	err = errors.Join(append(report.failed, report.unattached...)...)
 	if report.isPending {
