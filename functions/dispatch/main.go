@@ -22,8 +22,9 @@ func main() {
 		Registries: balancing.NewRegistries(e.AWSConfig()),
 		Groups: &handler.OwnedGroups{AutoScaling: autoscaling.NewGroups(e.AWSConfig()),
 			Installation: e.RequiredVariable("INSTALLATION")},
-		Scaling: wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("SCALING_QUEUE_URL")),
-		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
+		Scaling:  wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("SCALING_QUEUE_URL")),
+		Upgrades: wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("UPGRADE_QUEUE_URL")),
+		Account:  e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
 		Telemetry: &handler.Telemetry{},
 	}
 	if settings.PublishEvents {

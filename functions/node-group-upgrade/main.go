@@ -1,5 +1,5 @@
-// Command node-group-upgrade is the Lambda function that carries out updates of node groups, one
-// step each minute.
+// Command node-group-upgrade is the Lambda function that carries out updates of node groups, when a
+// message wakes it and each minute.
 package main
 
 import (
@@ -19,6 +19,7 @@ func main() {
 		State: e.StateTable(), ECS: ecs, Hosts: ecs, Auto: groups, Updates: groups,
 		Templates: launchtemplate.NewTemplates(e.AWSConfig()),
 		Clock:     environment.Clock{}, Settings: settings, Log: e.Log,
+		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
 	}
-	e.StartFunction(&eventsource.Function{Schedule: h.RunSchedule}, nil)
+	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

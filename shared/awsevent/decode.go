@@ -25,8 +25,8 @@ type Event struct {
 	Region     string
 	Time       time.Time
 	Resources  []string // ARNs
-	// Detail is a *cluster.ECSTask, *cluster.Instance, *Load, *Alarm, *Lifecycle, *SpotWarning or
-	// *Schedule. It is nil for a kind that Berth does not need.
+	// Detail is a *cluster.ECSTask, *cluster.Instance, *Load, *Alarm, *Lifecycle, *GroupMember,
+	// *SpotWarning or *Schedule. It is nil for a kind that Berth does not need.
 	Detail any
 }
 
@@ -41,7 +41,7 @@ type Decoder struct {
 
 	ECSSources     []string // task and instance events
 	AlarmSources   []string // alarms of CloudWatch
-	ScalingSources []string // lifecycle actions of Auto Scaling
+	ScalingSources []string // lifecycle actions, launches and terminations of Auto Scaling
 }
 
 // Decode reads an event with a decoder that trusts only AWS itself.
@@ -70,6 +70,8 @@ var kinds = map[string]kind{
 	"CloudWatch Alarm State Change":           {fromCloudWatch, readAlarm},
 	"EC2 Instance-launch Lifecycle Action":    {fromAutoScaling, readLifecycle},
 	"EC2 Instance-terminate Lifecycle Action": {fromAutoScaling, readLifecycle},
+	"EC2 Instance Launch Successful":          {fromAutoScaling, readGroupMember},
+	"EC2 Instance Terminate Successful":       {fromAutoScaling, readGroupMember},
 	"EC2 Spot Instance Interruption Warning":  {fromEC2, readSpotWarning},
 	"EC2 Instance Rebalance Recommendation":   {fromEC2, readSpotWarning},
 	"Scheduled Event":                         {fromEvents, readSchedule},

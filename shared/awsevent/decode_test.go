@@ -207,6 +207,8 @@ func TestMalformedEventIsADropThatNamesTheField(t *testing.T) {
 		{"alarm-state-change", "now", "detail.state.timestamp", "state.timestamp"},
 		{"instance-launch-lifecycle", nil, "detail.EC2InstanceId", "EC2InstanceId"},
 		{"instance-terminate-lifecycle", "x", "detail.LifecycleTransition", "LifecycleTransition"},
+		{"instance-launched", nil, "detail.AutoScalingGroupName", "AutoScalingGroupName"},
+		{"instance-terminated", nil, "detail.EC2InstanceId", "EC2InstanceId"},
 		{"spot-interruption", nil, "detail.instance-id", "instance-id"},
 		{"scheduled-event", []string{}, "resources", "resources"},
 	} {

@@ -36,6 +36,13 @@ const (
 	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 )
 
+// GroupMember is an instance that has come into service in an Auto Scaling group, or was terminated
+// there.
+type GroupMember struct {
+	Group         string
+	EC2InstanceID string
+}
+
 // SpotWarning is EC2's notice that it interrupts a Spot instance in two minutes, or that an
 // interruption has become more likely (a rebalance recommendation).
 type SpotWarning struct {
@@ -112,6 +119,25 @@ func readLifecycle(e *envelope) (any, error) {
 		Group: d.Group, Hook: d.Hook, EC2InstanceID: d.Instance, Token: d.Token, Transition: d.Transition,
 		Metadata: d.Metadata, Origin: d.Origin, Destination: d.Destination,
 	}, nil
+}
+
+// readGroupMember reads a launch or a termination that has succeeded (Auto Scaling User Guide,
+// "Amazon EC2 Auto Scaling event reference").
+func readGroupMember(e *envelope) (any, error) {
+	var d struct {
+		Group    string `json:"AutoScalingGroupName"`
+		Instance string `json:"EC2InstanceId"`
+	}
+	if err := e.readDetail(&d); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Group == "":
+		return nil, malformed(e.DetailType, "AutoScalingGroupName is missing")
+	case d.Instance == "":
+		return nil, malformed(e.DetailType, "EC2InstanceId is missing")
+	}
+	return &GroupMember{Group: d.Group, EC2InstanceID: d.Instance}, nil
 }
 
 // readSpotWarning reads both notices that EC2 sends about a Spot instance; a rebalance

@@ -55,6 +55,7 @@ func TestShippedTemplateConnectsEveryFunction(t *testing.T) {
 	equal(t, "readers", reads, map[string]string{
 		"EventsQueue": "task-state-change", "WakeQueue": "dispatch", "HealthCheckQueue": "health-check",
 		"ManagedScalingQueue": "managed-scaling", "ThrottlingQueue": "throttling",
+		"NodeGroupUpgradeQueue": "node-group-upgrade",
 	})
 	equal(t, "managed-scaling's schedule", w.Functions["managed-scaling"].Schedules,
 		[]embedded.ScheduleSource{{Every: time.Minute, Schedule: "scaling"}})
@@ -221,6 +222,8 @@ func TestShippedRulesSendWhatHandlersNeed(t *testing.T) {
 		{"AlarmOfManagedScaling", "alarm-state-change",
 			fields{"alarmName": "berth-managed-scaling-1-low", "state": fields{"value": "ALARM"}}, 2},
 		{"InstanceWaitsToTerminate", "instance-terminate-lifecycle", nil, 1},
+		{"InstanceInService", "instance-launched", nil, 1},
+		{"InstanceTerminated", "instance-terminated", nil, 1},
 		{"AlarmIsOver", "alarm-state-change", fields{"state": fields{"value": "OK"}}, 0},
 		{"Spot", "spot-interruption", nil, 1},
 	} {
@@ -235,6 +238,7 @@ func TestShippedRulesSendWhatHandlersNeed(t *testing.T) {
 			edited(t, "alarm-state-change", "", fields{"alarmName": "berth-managed-scaling-1-low",
 				"state": fields{"value": "ALARM"}}),
 			edited(t, "instance-terminate-lifecycle", "", nil), edited(t, "spot-interruption", "", nil),
+			edited(t, "instance-launched", "", nil), edited(t, "instance-terminated", "", nil),
 		} {
 			equal(t, "in another account", sentIn(t, "999999999999", "eu-central-1", nil, event), 0)
 			equal(t, "in another Region", sentIn(t, "123456789012", "us-east-1", nil, event), 0)
@@ -316,7 +320,8 @@ func sentIn(t *testing.T, account, region string, parameters map[string]string, 
 	loop.RunUntil(epoch.Add(5 * time.Second))
 	c := r.Counters()
 	n := c.Functions["task-state-change"].Messages["EventsQueue"] + c.Functions["throttling"].Messages["ThrottlingQueue"] +
-		c.Functions["health-check"].Messages["HealthCheckQueue"] + c.Functions["managed-scaling"].Messages["ManagedScalingQueue"]
+		c.Functions["health-check"].Messages["HealthCheckQueue"] + c.Functions["managed-scaling"].Messages["ManagedScalingQueue"] +
+		c.Functions["node-group-upgrade"].Messages["NodeGroupUpgradeQueue"]
 	if n != c.Events.Sent {
 		t.Errorf("%d sent, %d delivered", c.Events.Sent, n)
 	}

@@ -20,6 +20,10 @@ func TestShippedFiltersPassWhatFunctionsWaitFor(t *testing.T) {
 			TaskAssignment: cluster.TaskAssignment{Instance: instance, Desired: desired},
 			TaskReport:     cluster.TaskReport{Last: last}}
 	}
+	disconnected := &cluster.Instance{Head: head, ID: "i", Status: cluster.InstanceActive}
+	nodeGroup := func(status cluster.NodeGroupStatus) state.Row {
+		return &cluster.NodeGroup{Head: head, Name: "g", Status: status}
+	}
 	const running, stopped = cluster.TaskRunning, cluster.TaskStopped
 	for name, c := range map[string]struct {
 		before, after state.Row
@@ -30,6 +34,11 @@ func TestShippedFiltersPassWhatFunctionsWaitFor(t *testing.T) {
 		"InstanceIsDrained":          {instance(cluster.InstanceActive), instance(cluster.InstanceDraining), true},
 		"InstanceLeaves":             {instance(cluster.InstanceDraining), instance(cluster.InstanceInactive), true},
 		"InstanceIsReportedAgain":    {instance(cluster.InstanceActive), instance(cluster.InstanceActive), false},
+		"InstanceIsConnectedAgain":   {disconnected, instance(cluster.InstanceActive), true},
+		"InstanceIsDisconnected":     {instance(cluster.InstanceActive), disconnected, false},
+		"NodeGroupIsRequested":       {nil, nodeGroup(cluster.NodeGroupCreating), true},
+		"NodeGroupIsUpdated":         {nodeGroup(cluster.NodeGroupActive), nodeGroup(cluster.NodeGroupUpdating), true},
+		"NodeGroupIsActive":          {nodeGroup(cluster.NodeGroupCreating), nodeGroup(cluster.NodeGroupActive), false},
 		"InstanceExpires":            {instance(cluster.InstanceInactive), nil, false},
 		"TaskBeginsToWait":           {nil, task("", running, ""), true},
 		"WaitingTaskIsPlaced":        {task("", running, ""), task("i", running, ""), false},

@@ -88,3 +88,13 @@ func (f *Telemetry) Collect() (values map[Measurement]float64, dropped map[strin
 	maps.DeleteFunc(values, func(_ Measurement, v float64) bool { return v == 0 })
 	return values, dropped
 }
+
+// DropKind returns the first word of a reason, so that the number of kinds stays small.
+func DropKind(reason string) string {
+	for i, r := range reason {
+		if r == ' ' && i > 0 {
+			return reason[:i]
+		}
+	}
+	return reason
+}

@@ -23,8 +23,8 @@ type WakeCause string
 const (
 	// WakeChange is a change made by the API, or that something is due.
 	WakeChange WakeCause = ""
-	// WakeInstance is an instance that has registered, is draining, has lost a task while draining,
-	// or has left the cluster.
+	// WakeInstance is an instance that has registered, is available again, is draining, has lost
+	// a task while draining, or has left the cluster.
 	WakeInstance WakeCause = "instance"
 	// WakeWaiting is a task that has begun to wait for an instance.
 	WakeWaiting WakeCause = "waiting"
@@ -43,4 +43,17 @@ func SendWakeUp(ctx context.Context, q Queue, log *slog.Logger, w WakeUp, delay 
 	if err != nil {
 		Logger(log).Error("sending a wake-up", "cluster", w.Cluster, "cause", w.Cause, "error", err)
 	}
+}
+
+// WokenCluster returns the cluster of a wake-up; false for any other message. Events of EventBridge
+// have a detail-type.
+func WokenCluster(body []byte) (name string, ok bool) {
+	var m struct {
+		Cluster    *string `json:"cluster"`
+		DetailType string  `json:"detail-type"`
+	}
+	if err := json.Unmarshal(body, &m); err != nil || m.Cluster == nil || m.DetailType != "" {
+		return "", false
+	}
+	return *m.Cluster, true
 }

@@ -25,6 +25,13 @@ func NewRows() *Rows {
 	}
 }
 
+// AddAll adds rows, of any kind.
+func (r *Rows) AddAll(rows []state.Row, now time.Time) {
+	for _, row := range rows {
+		r.Add(row, now)
+	}
+}
+
 // Add adds a row, of any kind.
 func (r *Rows) Add(row state.Row, now time.Time) {
 	switch row := row.(type) {

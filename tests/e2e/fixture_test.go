@@ -30,6 +30,8 @@ var fixtures = map[string]struct{ function, says string }{
 	"schedule-health.json":                 {"health-check", ""},
 	"schedule-scaling.json":                {"managed-scaling", ""},
 	"schedule-node-groups.json":            {"node-group-upgrade", ""},
+	"instance-launched.json":               {"node-group-upgrade", ""},
+	"instance-terminated.json":             {"node-group-upgrade", ""},
 	"instance-launch-lifecycle.json":       {"task-state-change", "unhandled event"},
 	"instance-terminate-lifecycle.json":    {"task-state-change", "unhandled event"},
 	"scheduled-event.json":                 {"task-state-change", "unhandled event"},

@@ -33,6 +33,7 @@ const (
 // A NodePool is the shape of a node group and the configuration of its updates.
 type NodePool struct {
 	Zones, Nodes int // nodes per zone
+	Fewer        int // nodes fewer than that, in all
 	// AboveDesired is by how much the group's maximum is above its desired capacity, BelowDesired
 	// by how much its minimum is below it.
 	AboveDesired, BelowDesired int
@@ -94,8 +95,11 @@ func (p NodePool) surge(of int) int {
 	return max(2*p.Zones, p.maxUnavailable(of))
 }
 
+// count returns how many nodes the group has.
+func (p NodePool) count() int { return p.Zones*p.Nodes - p.Fewer }
+
 func (p NodePool) sizes() cluster.Sizes {
-	n := p.Zones * p.Nodes
+	n := p.count()
 	return cluster.Sizes{Min: max(0, n-p.BelowDesired), Max: n + p.AboveDesired, Desired: n}
 }
 
@@ -250,7 +254,7 @@ func (u *upgradeWorld) runUpgrades() {
 // createServices creates one or two services, and a daemon in most runs. Their percentages let
 // tasks leave nodes.
 func (u *upgradeWorld) createServices() {
-	nodes := u.pool.Zones * u.pool.Nodes
+	nodes := u.pool.count()
 	for n := range 1 + u.rng.IntN(2) {
 		p := [][2]int{{100, 200}, {50, 200}, {0, 100}}[u.rng.IntN(3)]
 		u.createReplicas(fmt.Sprint("s", n), []string{"checked:1", "small:1"}[u.rng.IntN(2)], 1+u.rng.IntN(2*nodes), p)
@@ -302,7 +306,7 @@ func (u *upgradeWorld) removeBlocks() {
 
 // limitDesired reduces a service to one task per node, so that there is room whichever node drains.
 func (u *upgradeWorld) limitDesired(s *expectedService) {
-	n := u.pool.Zones * u.pool.Nodes
+	n := u.pool.count()
 	switch {
 	case s.daemon || s.desired <= n:
 	case s.busy:
@@ -334,7 +338,7 @@ func (u *upgradeWorld) checkUpdateSucceeds() {
 
 // awaitUpdateEnd lets time pass until no update is in progress.
 func (u *upgradeWorld) awaitUpdateEnd() {
-	limit := u.Loop.Now().Add(longestUpdate + time.Duration(u.pool.Zones*u.pool.Nodes)*longestNode)
+	limit := u.Loop.Now().Add(longestUpdate + time.Duration(u.pool.count())*longestNode)
 	for len(u.checker.Broken) == 0 {
 		last := u.lastUpdate()
 		if last == nil || last.HasEnded() {

@@ -22,8 +22,15 @@ const calmSeed = 7
 
 func newUpgradeScenario(t *testing.T, p NodePool) *upgradeScenario {
 	t.Helper()
+	return openUpgradeScenario(t, Run{Seed: calmSeed, NodePool: &p})
+}
+
+// openUpgradeScenario opens the world of a run without a history, and makes its node group.
+func openUpgradeScenario(t *testing.T, r Run) *upgradeScenario {
+	t.Helper()
 	skipReplay(t)
-	w, err := newWorld(Run{Seed: calmSeed, Upgrade: true, NodePool: &p, Actions: []Action{}})
+	r.Upgrade, r.Actions = true, []Action{}
+	w, err := newWorld(r)
 	if err != nil {
 		t.Fatal(err)
 	}

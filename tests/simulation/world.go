@@ -15,6 +15,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/handler"
 	"berth/shared/operation"
+	"berth/shared/sim"
 	"berth/shared/sim/kernel"
 	"berth/shared/state"
 	"berth/tests/simulation/coverage"
@@ -45,6 +46,8 @@ type Run struct {
 	// Upgrade updates a node group. NodePool is the shape of the group; nil means the seed's.
 	Upgrade  bool
 	NodePool *NodePool
+	// LaunchAfter is how long launches take; zero means the simulated AWS's default.
+	LaunchAfter time.Duration
 }
 
 // An Outcome is what a run found.
@@ -185,6 +188,7 @@ func newEmptyWorld(r Run, stream uint64, faults *FaultInjector) (*World, install
 	ids := 0
 	return w, installation.Options{
 		Loop: loop, Seed: r.Seed, Log: slog.New(logHandler{world: w}),
+		AWS:       sim.Options{LaunchAfter: r.LaunchAfter},
 		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
 		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
 		Runtime:   embedded.RuntimeOptions{Execute: w.runInvocation, Faults: w.messageFaults()},

@@ -346,8 +346,9 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 			h := &nodegroupupgrade.Handler{
 				State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Auto: groups, Updates: groups,
 				Templates: groups, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+				Decoder: i.eventDecoder(),
 			}
-			return embedded.Function{Schedule: h.RunSchedule}
+			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},
 		"throttling": func(string) embedded.Function {
 			h := &throttling.Handler{
@@ -378,7 +379,8 @@ func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
 		Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus, Scaling: i.Runtime.Queue("ManagedScalingQueue"),
-		Account: i.options.Account, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+		Upgrades: i.Runtime.Queue("NodeGroupUpgradeQueue"),
+		Account:  i.options.Account, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }
 

@@ -26,8 +26,8 @@ type Handler struct {
 	Registries    handler.Registries
 	// Groups protects instances from scale-in before tasks start there; nil if no group is managed.
 	Groups handler.AutoScaling
-	// Scaling is the queue of managed scaling; nil if its schedule is soon enough.
-	Scaling handler.Queue
+	// Scaling and Upgrades wake functions; nil if the function's schedule is soon enough.
+	Scaling, Upgrades handler.Queue
 	// Bus takes service events; nil publishes none.
 	Bus handler.EventBus
 	// Account completes the ARNs in published events.
@@ -43,9 +43,8 @@ type Handler struct {
 	refused map[state.Key]int32
 }
 
-// HandleRecords drains the outbox of each cluster that has new entries in it, and wakes the
-// functions that wait for what has changed. It never holds up the stream: what fails is
-// retried by a due row, and by the schedules.
+// HandleRecords drains the outbox of each cluster with new entries, and wakes functions that wait
+// for what has changed. It never holds up the stream: due rows and schedules retry what fails.
 func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
 	h.Telemetry.AddCount(handler.RecordsHandled, len(records))
 	h.wakeFunctions(ctx, records)

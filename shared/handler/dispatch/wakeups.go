@@ -30,6 +30,7 @@ type sleeper struct {
 func (h *Handler) sleepers() []sleeper {
 	return []sleeper{
 		{h.Scaling, scalingWakeUps, h.confirmScaling},
+		{h.Upgrades, upgradeWakeUps, h.confirmUpgrade},
 	}
 }
 
@@ -65,8 +66,8 @@ func (h *Handler) wakeFunctions(ctx context.Context, records []state.Record) {
 	}
 }
 
-// clustersWithChangedInstances returns the clusters in which an instance has registered, drains,
-// has lost a task while draining, or has left.
+// clustersWithChangedInstances returns the clusters in which an instance has registered, is
+// available again, drains, has lost a task while draining, or has left.
 func (h *Handler) clustersWithChangedInstances(ctx context.Context, records []state.Record) (changed []string) {
 	isChanged := map[string]bool{}
 	left := map[string]map[string]bool{} // instances whose tasks have ended, by cluster
@@ -75,7 +76,8 @@ func (h *Handler) clustersWithChangedInstances(ctx context.Context, records []st
 		switch row := r.Row().(type) {
 		case *cluster.Instance:
 			old, _ := r.Old.(*cluster.Instance)
-			if r.New != nil && (old == nil || old.Status != row.Status) && !isChanged[name] {
+			if r.New != nil && !isChanged[name] &&
+				(old == nil || old.Status != row.Status || row.IsAvailable() && !old.IsAvailable()) {
 				isChanged[name] = true
 				changed = append(changed, name)
 			}

@@ -13,7 +13,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/dispatch"
-	"berth/shared/handler/taskstatechange"
 	"berth/shared/state"
 )
 
@@ -57,7 +56,7 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	for _, m := range messages {
 		alarm, err := h.decodeAlarm(m.Body)
 		if err != nil {
-			h.Telemetry.CountDropped(taskstatechange.DropKind(err.Reason))
+			h.Telemetry.CountDropped(handler.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}

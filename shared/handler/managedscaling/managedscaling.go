@@ -2,7 +2,6 @@ package managedscaling
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/handler"
-	"berth/shared/handler/taskstatechange"
 	"berth/shared/state"
 )
 
@@ -65,14 +63,14 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	woken := map[string]bool{}    // clusters whose providers were changed; "" for the providers themselves
 	var handled []string
 	for _, m := range messages {
-		if name, ok := wokenCluster(m.Body); ok {
+		if name, ok := handler.WokenCluster(m.Body); ok {
 			woken[name] = true
 			handled = append(handled, m.ID)
 			continue
 		}
 		name, err := h.eventSubject(m.Body)
 		if err != nil {
-			h.Telemetry.CountDropped(taskstatechange.DropKind(err.Reason))
+			h.Telemetry.CountDropped(handler.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}
@@ -110,19 +108,6 @@ func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[str
 		return h.reconcileCluster(ctx, name, &points)
 	}))
 	return errors.Join(err, h.publish(ctx, points))
-}
-
-// wokenCluster returns the cluster of a wake-up; false for any other message. Events of EventBridge
-// have a detail-type.
-func wokenCluster(body []byte) (name string, ok bool) {
-	var m struct {
-		Cluster    *string `json:"cluster"`
-		DetailType string  `json:"detail-type"`
-	}
-	if err := json.Unmarshal(body, &m); err != nil || m.Cluster == nil || m.DetailType != "" {
-		return "", false
-	}
-	return *m.Cluster, true
 }
 
 // eventSubject returns the name of the alarm or group that an event is about, or why the event is

@@ -30,9 +30,11 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 		return fmt.Errorf("describing the Auto Scaling groups of node groups: %w", err)
 	}
 	rows := nodegroup.NewRows()
-	if err := h.readRows(ctx, rows, clusterName, state.PrefixInstance); err != nil {
+	instances, err := readRows(ctx, h.State, clusterName, state.PrefixInstance)
+	if err != nil {
 		return err
 	}
+	rows.AddAll(instances, h.Clock.Now())
 	var failed []error
 	for _, g := range active {
 		for _, auto := range found {

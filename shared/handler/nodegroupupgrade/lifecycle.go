@@ -154,23 +154,23 @@ func (h *Handler) resizeGroup(
 // deleteGroup deletes the rows of a DELETING node group, its own last, so that what is left after a
 // crash is found again. It deletes its own row only as it was read: somebody may have made a node
 // group of the same name since.
-func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
-	updates, err := h.State.List(ctx, state.Prefix(g.Cluster, state.PrefixUpdate+g.Name+"#"))
+func deleteGroup(ctx context.Context, store state.Store, g *cluster.NodeGroup) error {
+	updates, err := store.List(ctx, state.Prefix(g.Cluster, state.PrefixUpdate+g.Name+"#"))
 	if err != nil {
 		return fmt.Errorf("listing its updates: %w", err)
 	}
 	// Read again: another environment may have deleted it, and somebody created one of its name.
-	row, err := h.State.Get(ctx, state.KeyOf(g))
+	row, err := store.Get(ctx, state.KeyOf(g))
 	if now, ok := row.(*cluster.NodeGroup); err != nil || !ok || now.ID != g.ID {
 		return cluster.Wrap(err, "reading it again")
 	}
 	for _, row := range updates {
 		key := state.KeyOf(row)
-		if _, err := h.State.Write(ctx, state.Write{Delete: &key}); err != nil {
+		if _, err := store.Write(ctx, state.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting %s: %w", key.Sort, err)
 		}
 	}
-	writes, err := handler.ReleaseGroup(ctx, h.State, g.AutoScalingGroup, func(u *state.GroupUse) (was bool) {
+	writes, err := handler.ReleaseGroup(ctx, store, g.AutoScalingGroup, func(u *state.GroupUse) (was bool) {
 		was = u.NodeGroup == g.Ref()
 		u.NodeGroup = cluster.NodeGroupRef{}
 		return was
@@ -181,5 +181,5 @@ func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	key := state.KeyOf(g)
 	writes = append(writes, state.Write{Delete: &key, Rev: g.Rev})
 	return state.IgnoreConflict(
-		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
+		store.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
 }

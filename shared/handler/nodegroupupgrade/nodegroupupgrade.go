@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/nodegroup"
@@ -28,6 +29,9 @@ type Handler struct {
 	Clock     handler.Clock
 	Settings  handler.Settings
 	Log       *slog.Logger
+	Decoder   awsevent.Decoder
+	// Telemetry counts what operators watch; nil counts nothing.
+	Telemetry *handler.Telemetry
 
 	rotation handler.Rotation
 	images   imageCache
@@ -70,7 +74,7 @@ func (h *Handler) reconcileGroup(ctx context.Context, g *cluster.NodeGroup) erro
 	case g.Status == cluster.NodeGroupCreating:
 		return h.createGroup(ctx, g)
 	case g.Status == cluster.NodeGroupDeleting:
-		return h.deleteGroup(ctx, g)
+		return deleteGroup(ctx, h.State, g)
 	case g.Status == cluster.NodeGroupUpdating && g.ConfigUpdate != "":
 		return h.updateConfig(ctx, g)
 	case g.Status == cluster.NodeGroupUpdating:

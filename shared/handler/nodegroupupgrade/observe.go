@@ -59,7 +59,7 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 	if err := h.readLaunches(ctx, u, auto, &o.group); err != nil {
 		return o, err
 	}
-	rows, err := h.readCluster(ctx, g.Cluster)
+	rows, err := readCluster(ctx, h.State, h.Clock.Now(), g.Cluster)
 	if err != nil {
 		return o, err
 	}
@@ -171,7 +171,9 @@ func (h *Handler) adoptUnknown(
 		err = h.newAPI().Clusters.InstancesChanged(ctx, clusterName, ids)
 	}
 	if err == nil && len(ids) > 0 {
-		err = h.readRows(ctx, rows, clusterName, state.PrefixInstance)
+		var found []state.Row
+		found, err = readRows(ctx, h.State, clusterName, state.PrefixInstance)
+		rows.AddAll(found, h.Clock.Now())
 	}
 	if cluster.PermanentError(err) != nil {
 		handler.Logger(h.Log).

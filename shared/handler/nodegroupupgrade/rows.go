@@ -2,6 +2,7 @@ package nodegroupupgrade
 
 import (
 	"context"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -67,22 +68,21 @@ func readUpdate(ctx context.Context, store state.Store, g *cluster.NodeGroup, id
 //
 // Instances come last. If an agent is seen disconnected, the tasks that were read before were still
 // the node's.
-func (h *Handler) readCluster(ctx context.Context, clusterName string) (*nodegroup.Rows, error) {
+func readCluster(ctx context.Context, store state.Store, now time.Time, clusterName string) (*nodegroup.Rows, error) {
 	rows := nodegroup.NewRows()
 	for _, prefix := range []string{state.PrefixService, state.PrefixTask, state.PrefixProtection,
 		state.PrefixInstance} {
-		if err := h.readRows(ctx, rows, clusterName, prefix); err != nil {
+		found, err := readRows(ctx, store, clusterName, prefix)
+		if err != nil {
 			return nil, err
 		}
+		rows.AddAll(found, now)
 	}
 	return rows, nil
 }
 
-// readRows adds the rows of one kind to to.
-func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName, prefix string) error {
-	rows, err := h.State.List(ctx, state.Prefix(clusterName, prefix))
-	for _, row := range rows {
-		to.Add(row, h.Clock.Now())
-	}
-	return cluster.Wrap(err, "listing %s", prefix)
+// readRows returns the rows of one kind.
+func readRows(ctx context.Context, store state.Store, clusterName, prefix string) ([]state.Row, error) {
+	rows, err := store.List(ctx, state.Prefix(clusterName, prefix))
+	return rows, cluster.Wrap(err, "listing %s", prefix)
 }

@@ -49,18 +49,8 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 
 // countDrop counts and logs a message that is acknowledged without effect.
 func (h *Handler) countDrop(reason, message string) {
-	h.Telemetry.CountDropped(DropKind(reason))
+	h.Telemetry.CountDropped(handler.DropKind(reason))
 	handler.Logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
-}
-
-// DropKind returns the first word of a reason, so that the number of kinds stays small.
-func DropKind(reason string) string {
-	for i, r := range reason {
-		if r == ' ' && i > 0 {
-			return reason[:i]
-		}
-	}
-	return reason
 }
 
 // newObserver returns an observer as of now.

@@ -13,7 +13,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
-	"berth/shared/handler/taskstatechange"
 	"berth/shared/observe"
 	"berth/shared/service"
 	"berth/shared/state"
@@ -48,7 +47,7 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	for _, m := range messages {
 		t, drop := h.decodeFailedStart(m.Body)
 		if drop != nil {
-			h.Telemetry.CountDropped(taskstatechange.DropKind(drop.Reason))
+			h.Telemetry.CountDropped(handler.DropKind(drop.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", drop.Reason)
 			continue
 		}

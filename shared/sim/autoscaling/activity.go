@@ -77,6 +77,36 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 	}
 }
 
+// emitMember emits the event that an instance has come into service in the group, or that it was
+// terminated there. Its detail:
+//
+//	{
+//	  "StatusCode": "InProgress", "AutoScalingGroupName": "workers",
+//	  "ActivityId": "87654321-4321-4321-4321-210987654321",
+//	  "RequestId": "87654321-4321-4321-4321-210987654321",
+//	  "Description": "Launching a new EC2 instance: i-1234567890abcdef0",
+//	  "EC2InstanceId": "i-1234567890abcdef0", "Details": {"Availability Zone": "us-east-1a"},
+//	  "StatusMessage": "", "Cause": "", "Origin": "EC2", "Destination": "AutoScalingGroup"
+//	}
+func emitMember(e *scaler, g *group, m *member, launched bool, now time.Time) {
+	kind, verb, from, to := "EC2 Instance Terminate Successful", "Terminating EC2 instance: ", "AutoScalingGroup", "EC2"
+	if launched {
+		kind, verb, from, to = "EC2 Instance Launch Successful", "Launching a new EC2 instance: ", to, from
+	}
+	n := e.kernel.NextNumber("Members")
+	id := kernel.FormatUUID(e.kernel.ResourceID("member", n))
+	detail, err := json.Marshal(map[string]any{
+		"StatusCode": "InProgress", "AutoScalingGroupName": g.Name, "ActivityId": id, "RequestId": id,
+		"Description": verb + m.EC2, "EC2InstanceId": m.EC2, "Details": map[string]string{"Availability Zone": m.Zone},
+		"StatusMessage": "", "Cause": "", "Origin": from, "Destination": to,
+	})
+	if err == nil { // it never fails for strings
+		e.kernel.EmitEvent(kernel.Event{
+			Source: e.eventSource, DetailType: kind, ARN: e.groupARN(g.Name), Version: n, At: now,
+		}, detail)
+	}
+}
+
 // terminating is the one transition whose hooks are simulated.
 const terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 

@@ -197,7 +197,12 @@ func (e *scaler) reconcileGroup(g *group, now time.Time) {
 		e.startTermination(g, m, now, fmt.Sprintf("The group has %d instances, and a desired capacity of %d.", have,
 			g.Desired))
 	}
-	g.Members = slices.DeleteFunc(g.Members, func(m member) bool { return m.Lifecycle == "" })
+	g.Members = slices.DeleteFunc(g.Members, func(m member) bool {
+		if m.Lifecycle == "" {
+			emitMember(e, g, &m, false, now)
+		}
+		return m.Lifecycle == ""
+	})
 	for ; have < g.Desired; have++ {
 		if e.launchInstance(g, now, e.zonesByNeed(g)) == "" {
 			e.reconcileLater(g)
@@ -278,6 +283,7 @@ func (e *scaler) finishLaunch(g *group, ec2 string) {
 		}
 		m.Lifecycle = inService
 		g.completeActivity(m.Activity, now)
+		emitMember(e, g, m, true, now)
 		switch {
 		case m.Silent:
 		case m.Late > 0:

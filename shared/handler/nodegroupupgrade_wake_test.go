@@ -1,0 +1,139 @@
+package handler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/operation"
+	"berth/shared/state"
+)
+
+// launchedIn is the event of an instance that came into service in an Auto Scaling group.
+func launchedIn(group string) string {
+	return `{"source": "aws.autoscaling", "detail-type": "EC2 Instance Launch Successful", "account": "1", "region": "r",
+		"detail": {"AutoScalingGroupName": "` + group + `", "EC2InstanceId": "i-1"}}`
+}
+
+// A message makes node-group-upgrade reconcile the cluster that it names, or that of the node group
+// whose Auto Scaling group it names. The same again writes nothing.
+func TestNodeGroupUpgrade_Wakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		body   string
+		active bool
+	}{
+		"ByAWakeUp":                 {`{"cluster": "` + prod + `"}`, true},
+		"ByItsAutoScalingGroup":     {launchedIn("a"), true},
+		"NotByAnotherGroup":         {launchedIn("other"), false},
+		"NotForAnotherCluster":      {`{"cluster": "other"}`, false},
+		"NotByAWakeUpOfNothing":     {`{"cluster": ""}`, false},
+		"NotByAnEventOfSomeoneElse": {`{"source": "x", "detail-type": "EC2 Instance Launch Successful"}`, false},
+		"NotByAForeignAccount": {`{"source": "aws.autoscaling", "detail-type": "EC2 Instance Launch Successful",
+			"account": "2", "region": "r", "detail": {"AutoScalingGroupName": "a", "EC2InstanceId": "i-1"}}`, false},
+		"NotByText": {`{`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n, _ := groupsOf(w)
+			n.function.Decoder = awsevent.Decoder{Account: "1", Region: "r"}
+			if _, err := w.api.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
+				Cluster: prod, Name: "web", AutoScalingGroup: "a", Params: "p"}); err != nil {
+				t.Fatal(err)
+			}
+			messages := []state.Message{{ID: "1", Body: []byte(c.body)}, {ID: "2", Body: []byte(c.body)}}
+			want(t, "failed", len(n.function.HandleMessages(ctx, messages)), 0)
+			g := rows[*cluster.NodeGroup](w, state.PrefixNodeGroup)[0]
+			want(t, "active", g.Status == cluster.NodeGroupActive, c.active)
+			want(t, "failed", len(n.function.HandleMessages(ctx, messages)), 0)
+			want(t, "writes", rows[*cluster.NodeGroup](w, state.PrefixNodeGroup)[0].Rev, g.Rev)
+		})
+	}
+	t.Run("AgainAfterAnError", func(t *testing.T) {
+		w := newWorld(t)
+		n, _ := groupsOf(w)
+		if _, err := w.api.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
+			Cluster: prod, Name: "web", AutoScalingGroup: "a", Params: "p"}); err != nil {
+			t.Fatal(err)
+		}
+		messages := []state.Message{{ID: "1", Body: []byte(`{"cluster": "` + prod + `"}`)},
+			{ID: "2", Body: []byte(`x`)}}
+		n.function.State = unreadable{w.state}
+		want(t, "failed", len(n.function.HandleMessages(ctx, messages)), 1)
+		n.function.State = w.state
+		want(t, "failed", len(n.function.HandleMessages(ctx, messages)), 0)
+	})
+}
+
+// unreadable is a store that lists nothing.
+type unreadable struct{ state.Store }
+
+func (unreadable) List(context.Context, state.Range) ([]state.Row, error) {
+	return nil, errors.New("no answer")
+}
+
+// Dispatch wakes node-group-upgrade for what the API writes, and for nothing that it writes itself.
+func TestDispatch_WakesUpgrades(t *testing.T) {
+	group := func(s cluster.NodeGroupStatus) *cluster.NodeGroup {
+		return &cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", Status: s}
+	}
+	for name, c := range map[string]struct {
+		old, next *cluster.NodeGroup
+		wakes     int
+	}{
+		"Creating":      {nil, group(cluster.NodeGroupCreating), 1},
+		"Updating":      {group(cluster.NodeGroupActive), group(cluster.NodeGroupUpdating), 1},
+		"Deleting":      {group(cluster.NodeGroupCreateFailed), group(cluster.NodeGroupDeleting), 1},
+		"StillDeleting": {group(cluster.NodeGroupDeleting), group(cluster.NodeGroupDeleting), 0},
+		"Active":        {group(cluster.NodeGroupUpdating), group(cluster.NodeGroupActive), 0},
+		"Failed":        {group(cluster.NodeGroupCreating), group(cluster.NodeGroupCreateFailed), 0},
+		"Deleted":       {group(cluster.NodeGroupDeleting), nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			box := &mailbox{}
+			w.dispatch.Upgrades = box
+			r := state.Record{Op: state.Modify, Key: state.NodeGroupKey(prod, "web")}
+			if c.old != nil {
+				r.Old = c.old
+			}
+			if c.next != nil {
+				r.New = c.next
+			}
+			if _, err := w.dispatch.HandleRecords(ctx, []state.Record{r, r}); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "wake-ups", len(box.messages), c.wakes)
+			for _, m := range box.messages {
+				name, ok := handler.WokenCluster(m.Body)
+				want(t, "named", ok && name == prod, true)
+			}
+		})
+	}
+}
+
+// An instance that changes wakes node-group-upgrade only in clusters whose node groups may wait for
+// it.
+func TestDispatch_WakesUpgradesForInstances(t *testing.T) {
+	for status, wakes := range map[cluster.NodeGroupStatus]int{
+		"": 0, cluster.NodeGroupActive: 1, cluster.NodeGroupUpdating: 1, cluster.NodeGroupCreateFailed: 0,
+	} {
+		w := newWorld(t)
+		box := &mailbox{}
+		w.dispatch.Upgrades = box
+		if status != "" {
+			g := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod}, Name: "web", Status: status}
+			if _, err := w.state.Write(ctx, state.Write{Put: g, Any: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		i := &cluster.Instance{Head: cluster.Head{Cluster: prod, Rev: 1}, ID: "i", Status: cluster.InstanceActive}
+		r := state.Record{Op: state.Insert, Key: state.KeyOf(i), New: i}
+		if _, err := w.dispatch.HandleRecords(ctx, []state.Record{r, r}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "wake-ups beside a node group "+string(status), len(box.messages), wakes)
+	}
+}
