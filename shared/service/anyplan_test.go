@@ -37,8 +37,9 @@ func drawScene(t *rapid.T) *scene {
 	s.Service.Deployment.State = rapid.SampledFrom(states).Draw(t, "state")
 	for _, id := range revisions[1:] {
 		s.Service.Older = append(s.Service.Older, cluster.Deployment{
-			Revision: cluster.Revision{ID: id, TaskDefinition: "web:" + id}, State: rapid.SampledFrom(states).Draw(t, "state"),
-			Desired: rapid.IntRange(0, 4).Draw(t, "older desired"),
+			Revision: cluster.Revision{ID: id, TaskDefinition: "web:" + id},
+			State:    rapid.SampledFrom(states).Draw(t, "state"),
+			Desired:  rapid.IntRange(0, 4).Draw(t, "older desired"),
 		})
 	}
 	for n := range rapid.IntRange(0, 10).Draw(t, "tasks") {
@@ -63,8 +64,10 @@ func (s *scene) drawTask(t *rapid.T, id string, revisions []string) {
 	task.Revision = rapid.SampledFrom(revisions).Draw(t, "revision")
 	age := time.Duration(rapid.SampledFrom([]int{3, 20, 60, 3600}).Draw(t, "age")) * time.Second
 	task.CreatedAt, task.Started = cluster.At(noon.Add(-age)), cluster.At(noon.Add(-age))
-	task.Health = rapid.SampledFrom([]cluster.Health{cluster.UnknownHealth, cluster.Healthy, cluster.Unhealthy}).Draw(t, "health")
-	switch rapid.SampledFrom([]string{"", "", "", "", "waiting", "pending", "stopping", "ended", "failed"}).Draw(t, "status") {
+	task.Health = rapid.SampledFrom([]cluster.Health{cluster.UnknownHealth, cluster.Healthy, cluster.Unhealthy}).Draw(t,
+		"health")
+	switch rapid.SampledFrom([]string{"", "", "", "", "waiting", "pending", "stopping", "ended", "failed"}).Draw(t,
+		"status") {
 	case "waiting":
 		waitingTask(task)
 	case "pending":

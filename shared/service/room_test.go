@@ -9,7 +9,8 @@ import (
 
 // blockedFor makes a service blocked since d ago for lack of CPU.
 func blockedFor(d time.Duration, in Input) Input {
-	in.Service.Blocked = &cluster.Diagnosis{Evaluated: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterCPU, Count: 1}}}
+	in.Service.Blocked = &cluster.Diagnosis{Evaluated: 1,
+		Rejected: []cluster.Rejection{{Filter: cluster.FilterCPU, Count: 1}}}
 	in.Service.BlockedSince = noon.Add(-d)
 	return in
 }
@@ -64,21 +65,24 @@ func TestRoomIsMade(t *testing.T) {
 		{"AfterAMinute", blockedFor(time.Minute, drainingHosts(waiting(), "t1")), "stop t1"},
 		{"NotIfTheServiceIsNotBlocked", drainingHosts(waiting(), "t1"), ""},
 		{"NotWhileScalingMayHelp", blockedFor(14*time.Minute, providers(drainingHosts(waiting(), "t1"))), ""},
-		{"AfterFifteenMinutesOfScaling", blockedFor(15*time.Minute, providers(drainingHosts(waiting(), "t1"))), "stop t1"},
+		{"AfterFifteenMinutesOfScaling", blockedFor(15*time.Minute, providers(drainingHosts(waiting(), "t1"))),
+			"stop t1"},
 		{"OneForEachTaskThatWaits", blockedFor(time.Hour, drainingHosts(
 			with(4, 0, 200, newTask("t1"), newTask("t2"), newTask("t3"), newTask("t4"), newTask("t5", waitingTask),
 				newTask("t6", waitingTask)), "t1", "t2", "t3")), "stop t1; stop t2; start"},
 		{"NotBelowTheMinimum", blockedFor(time.Hour, drainingHosts(
 			with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", waitingTask)), "t1", "t2")), "start"},
 		{"ATaskThatIsStoppingMakesRoomAlready", blockedFor(time.Hour, drainingHosts(
-			with(2, 50, 200, newTask("t1"), newTask("t2"), newTask("t3", waitingTask), newTask("t4", stoppingTask)), "t1")), ""},
+			with(2, 50, 200, newTask("t1"), newTask("t2"), newTask("t3", waitingTask), newTask("t4", stoppingTask)),
+			"t1")), ""},
 		{"NotWhileStartsAreDelayed", throttled(blockedFor(time.Hour, drainingHosts(waiting(), "t1")), "ecs-svc/a", 2,
 			time.Minute), ""},
 		{"OneAtATimeAfterAFailedStart", throttled(blockedFor(time.Hour, drainingHosts(
 			with(4, 0, 200, newTask("t1"), newTask("t2"), newTask("t3"), newTask("t4"), newTask("t5", waitingTask),
 				newTask("t6", waitingTask)), "t1", "t2", "t3")), "ecs-svc/a", 1, -time.Second), "stop t1"},
 		{"AnUnhealthyTaskFirst", blockedFor(time.Hour, drainingHosts(
-			with(3, 0, 200, newTask("t1"), newTask("t2", unhealthyTask), newTask("t3"), newTask("t4", waitingTask)), "t1")),
+			with(3, 0, 200, newTask("t1"), newTask("t2", unhealthyTask), newTask("t3"), newTask("t4", waitingTask)),
+			"t1")),
 			"stop t2; start"},
 		{"NothingForAFailedDeployment", blockedFor(time.Hour, drainingHosts(func() Input {
 			in := with(2, 0, 200, newTask("t1"), newTask("t2"), newTask("t3", waitingTask))
@@ -90,7 +94,8 @@ func TestRoomIsMade(t *testing.T) {
 	}
 	t.Run("NotForWhatNoStopWouldHelp", func(t *testing.T) {
 		unhealthy := func() Input {
-			return blockedFor(time.Hour, with(2, 0, 200, newTask("t1", unhealthyTask), newTask("t2"), newTask("t3", waitingTask)))
+			return blockedFor(time.Hour, with(2, 0, 200, newTask("t1", unhealthyTask), newTask("t2"),
+				newTask("t3", waitingTask)))
 		}
 		expect(t, "for lack of CPU", says(Reconcile(unhealthy())), "stop t1")
 		in := unhealthy()
@@ -105,7 +110,8 @@ func TestRoomIsMade(t *testing.T) {
 // While maximumPercent is exceeded, tasks that wait for an instance stop first: nothing is lost
 // with them (S8).
 func TestWaitingTasksStopFirst(t *testing.T) {
-	in := with(1, 100, 200, newTask("t1"), newTask("t2", waitingTask), newTask("t3", waitingTask), newTask("t4", waitingTask))
+	in := with(1, 100, 200, newTask("t1"), newTask("t2", waitingTask), newTask("t3", waitingTask),
+		newTask("t4", waitingTask))
 	in.Service.Older = []cluster.Deployment{{
 		Revision: cluster.Revision{ID: "ecs-svc/b"}, State: cluster.RolloutCompleted, Desired: 1,
 	}}

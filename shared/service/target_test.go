@@ -42,21 +42,27 @@ func TestRegistrationsAreReported(t *testing.T) {
 		want          string
 		reports       int
 	}{
-		{"Made", []cluster.Registration{registration("x", cluster.Registered), registration("y", cluster.Registered)}, false,
+		{"Made", []cluster.Registration{registration("x", cluster.Registered), registration("y", cluster.Registered)},
+			false,
 			false, "registered 1 targets in (target-group x); registered 1 targets in (target-group y)", 1},
-		{"OnlyOnceAllAreMade", []cluster.Registration{registration("x", cluster.Registered), registration("y", "")}, false,
+		{"OnlyOnceAllAreMade", []cluster.Registration{registration("x", cluster.Registered), registration("y", "")},
+			false,
 			false, "", 0},
 		{"OnlyOnce", []cluster.Registration{registration("x", cluster.Registered)}, true, false, "", 0},
-		{"NotOfCloudMap", []cluster.Registration{{ARN: "m", Registry: true, State: cluster.Registered, Health: cluster.Healthy}},
+		{"NotOfCloudMap", []cluster.Registration{{ARN: "m", Registry: true, State: cluster.Registered,
+			Health: cluster.Healthy}},
 			false, false, "", 1},
 		{"Ended", []cluster.Registration{registration("x", cluster.Deregistered)}, true, false,
 			"deregistered 1 targets in (target-group x)", 1},
 		{"EndedOnlyOnce", []cluster.Registration{registration("x", cluster.Deregistered)}, true, true, "", 0},
-		{"Draining", []cluster.Registration{{ARN: "x", State: cluster.Deregistered, DrainedAt: noon.Add(time.Second)}}, true,
+		{"Draining", []cluster.Registration{{ARN: "x", State: cluster.Deregistered, DrainedAt: noon.Add(time.Second)}},
+			true,
 			false, "deregistered 1 targets in (target-group x); has begun draining connections on 1 tasks.", 1},
-		{"DrainedAlready", []cluster.Registration{{ARN: "x", State: cluster.Deregistered, DrainedAt: noon}}, true, false,
+		{"DrainedAlready", []cluster.Registration{{ARN: "x", State: cluster.Deregistered, DrainedAt: noon}}, true,
+			false,
 			"deregistered 1 targets in (target-group x)", 1},
-		{"Refused", []cluster.Registration{{ARN: "x", State: cluster.RegistrationFailed, Reason: "no such group"}}, true,
+		{"Refused", []cluster.Registration{{ARN: "x", State: cluster.RegistrationFailed, Reason: "no such group"}},
+			true,
 			false, "failed to register targets in (target-group x) with (error no such group)", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,7 +76,8 @@ func TestRegistrationsAreReported(t *testing.T) {
 	t.Run("TasksAreCounted", func(t *testing.T) {
 		in := with(2, 100, 200, newTask("t1"), newTask("t2"))
 		in.Target = func(id string) *cluster.Target {
-			return &cluster.Target{Task: id, Registrations: []cluster.Registration{registration("x", cluster.Registered)}}
+			return &cluster.Target{Task: id, Registrations: []cluster.Registration{registration("x",
+				cluster.Registered)}}
 		}
 		expect(t, "events", messages(Reconcile(in)), "registered 2 targets in (target-group x)")
 	})
@@ -79,7 +86,8 @@ func TestRegistrationsAreReported(t *testing.T) {
 // A RUNNING task is registered once its container is HEALTHY, if that is checked; a task that has
 // ended is deregistered (S9).
 func TestTasksAreRegistered(t *testing.T) {
-	in := with(4, 100, 200, newTask("t1"), newTask("t2", pendingTask), newTask("t3", healthyTask), newTask("t4", endedTask))
+	in := with(4, 100, 200, newTask("t1"), newTask("t2", pendingTask), newTask("t3", healthyTask),
+		newTask("t4", endedTask))
 	in.Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: "x"}}
 	names := func(tasks []*cluster.Task) string {
 		var ids []string
@@ -109,16 +117,19 @@ func TestUnhealthyTasksSayWhy(t *testing.T) {
 		registration  *cluster.Registration
 		event, reason string
 	}{
-		{"Container", cluster.Unhealthy, nil, "(task t1) failed container health checks.", "Task failed container health checks"},
+		{"Container", cluster.Unhealthy, nil, "(task t1) failed container health checks.",
+			"Task failed container health checks"},
 		{"TargetGroup", cluster.UnknownHealth, &cluster.Registration{ARN: "x", Port: 80, State: cluster.Registered,
 			Health: cluster.Unhealthy, Reason: "Timeout"},
 			"(task t1) (port 80) is unhealthy in (target-group x) due to (reason Timeout).",
 			"Task failed ELB health checks in (target-group x)"},
-		{"CloudMap", cluster.UnknownHealth, &cluster.Registration{ARN: "m", Registry: true, Port: 80, State: cluster.Registered,
+		{"CloudMap", cluster.UnknownHealth, &cluster.Registration{ARN: "m", Registry: true, Port: 80,
+			State:  cluster.Registered,
 			Health: cluster.Unhealthy, Reason: "Timeout"},
 			"(task t1) (port 80) is unhealthy in (service-registry m) due to (reason Timeout).",
 			"Task failed Cloud Map health checks"},
-		{"ContainerBeforeTarget", cluster.Unhealthy, &cluster.Registration{ARN: "x", Port: 80, State: cluster.Registered,
+		{"ContainerBeforeTarget", cluster.Unhealthy, &cluster.Registration{ARN: "x", Port: 80,
+			State:  cluster.Registered,
 			Health: cluster.Unhealthy, Reason: "Timeout"},
 			"(task t1) failed container health checks.", "Task failed container health checks"},
 	} {
