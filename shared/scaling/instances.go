@@ -163,7 +163,7 @@ func foreignReason(v *view, m *instance) string {
 		return "it has registered with cluster " + other
 	case !m.firstSeen.After(v.since):
 		return "it has not registered with the cluster, and was in the group before the capacity provider was " +
-			"created created created"
+			"created"
 	case m.Protected && !v.Provider.Protection:
 		return "it has not registered with the cluster, and is protected from scale-in by someone else"
 	}

@@ -217,7 +217,7 @@ func TestReplaceIgnoresUnknownInstances(t *testing.T) {
 			}
 		}, "it has registered with cluster dev: it counts as used and is not touched"},
 		"FromBefore": {neverReconciled,
-			"it has not registered with the cluster, and was in the group before the capacity provider was created created created: it counts as used and is not touched"},
+			"it has not registered with the cluster, and was in the group before the capacity provider was created: it counts as used and is not touched"},
 	} {
 		for _, guarded := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/Protected:", guarded), func(t *testing.T) {
