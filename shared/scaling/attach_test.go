@@ -74,7 +74,8 @@ func TestRenewals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		provider := rapid.StringMatching("[a-z]{1,8}").Draw(t, "provider")
 		last := noon.Add(time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "last")))
-		if scaling.IsRenewalDue("prod", provider, last, last) || !scaling.IsRenewalDue("prod", provider, last, last.Add(time.Hour)) {
+		if scaling.IsRenewalDue("prod", provider, last, last) ||
+			!scaling.IsRenewalDue("prod", provider, last, last.Add(time.Hour)) {
 			t.Fatal("it is due at once, or not after an hour")
 		}
 	})

@@ -20,7 +20,8 @@ func TestDemandInWords(t *testing.T) {
 		demand scaling.Demand
 		want   string
 	}{
-		{scaling.Demand{Owners: []string{"service a"}, Count: 2, ExcludedBecause: "it is large", Instances: 1, Fitting: 1},
+		{scaling.Demand{Owners: []string{"service a"}, Count: 2, ExcludedBecause: "it is large", Instances: 1,
+			Fitting: 1},
 			"2 tasks of service a: ignored, because it is large"},
 		{scaling.Demand{Owners: []string{"service a", "service b"}, Count: 1, Fitting: 1},
 			"1 task of service a, service b: there is room, and placement has not used it yet"},
@@ -102,7 +103,8 @@ func TestWhyThisSize(t *testing.T) {
 			"free capacity is needed: 3 of 5 running instances are needed, the target is 67 %"},
 		"IsUpgraded": {[]option{instances(1, 1), func(w *world) { w.upgrade = true }}, 2,
 			"the group's nodes are being upgraded"},
-		"TracksATarget": {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, 2,
+		"TracksATarget": {[]option{instances(1, 1),
+			setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, 2,
 			"a target tracking policy sizes the group"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +147,8 @@ func TestEventsOfTheSize(t *testing.T) {
 
 	huge := cluster.Resources{CPU: 9 * cluster.VCPU, Memory: 512}
 	w = newWorld(instances(1, 0), full, bounds(0, 1), waits(2, halfInstance), waits(2, halfInstance,
-		func(s *placement.Spec) { s.Ports = []cluster.Port{{Number: 80, Protocol: "tcp"}}; s.Owner = "w0" }), waits(1, huge))
+		func(s *placement.Spec) { s.Ports = []cluster.Port{{Number: 80, Protocol: "tcp"}}; s.Owner = "w0" }),
+		waits(1, huge))
 	w.waiting[1].Name = "service w0"
 	d = w.decide()
 	var told []string
@@ -166,8 +169,9 @@ func TestTasksOfAnInstanceAreNamed(t *testing.T) {
 	contains(t, "three", why(w.decide(), "i-1"),
 		"it runs 3 non-daemon tasks (t1-0 of service web, t1-1 of service web, t1-2 of service web); ")
 	w.task("a", 1, of(""), func(t *cluster.Task) { t.Last = "" })
-	contains(t, "four", why(w.decide(), "i-1"), "it runs 4 non-daemon tasks (a (PENDING), t1-0 of service web, t1-1 of service "+
-		"web, 1 more)")
+	contains(t, "four", why(w.decide(), "i-1"),
+		"it runs 4 non-daemon tasks (a (PENDING), t1-0 of service web, t1-1 of service "+
+			"web, 1 more)")
 	w.task("b", 1, of("log"))
 	contains(t, "a daemon is none", why(w.decide(), "i-1"), "it runs 4 non-daemon tasks")
 }
@@ -178,9 +182,11 @@ func TestWhyAnEmptyInstanceStays(t *testing.T) {
 		change option
 		why    string
 	}{
-		"ItMayGo":       {func(*world) {}, "it runs no task; the metric has been low for 1 minute of 15"},
-		"OnlyDaemons":   {func(w *world) { w.task("d", 2, of("log")) }, "it runs only daemon tasks; the metric has been low"},
-		"ProtectedElse": {func(w *world) { w.group.Instances[1].Protected = true }, "it is protected from scale-in by someone else"},
+		"ItMayGo": {func(*world) {}, "it runs no task; the metric has been low for 1 minute of 15"},
+		"OnlyDaemons": {func(w *world) { w.task("d", 2, of("log")) },
+			"it runs only daemon tasks; the metric has been low"},
+		"ProtectedElse": {func(w *world) { w.group.Instances[1].Protected = true },
+			"it is protected from scale-in by someone else"},
 		"WarmsUp": {func(w *world) {
 			protection(w)
 			w.group.Instances[1].Protected, w.group.Instances[1].LaunchedAt = true, noon.Add(-time.Minute)
@@ -189,8 +195,10 @@ func TestWhyAnEmptyInstanceStays(t *testing.T) {
 			protection(w)
 			w.group.Instances[1].Protected = true
 		}, "its scale-in protection is about to end"},
-		"IsLaunched": {func(w *world) { w.group.Instances[1].Lifecycle = "Pending" }, "the group is still launching it"},
-		"IsLeaving":  {func(w *world) { w.group.Instances[1].Lifecycle = "Terminating" }, "it is not counted in the group: it is Terminating"},
+		"IsLaunched": {func(w *world) { w.group.Instances[1].Lifecycle = "Pending" },
+			"the group is still launching it"},
+		"IsLeaving": {func(w *world) { w.group.Instances[1].Lifecycle = "Terminating" },
+			"it is not counted in the group: it is Terminating"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newWorld(instances(1, 1), c.change).decide()
@@ -256,8 +264,9 @@ func TestUnregisteredInstancesInWords(t *testing.T) {
 			setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 100 })}, more)
 		return newWorld(options...).decide()
 	}
-	contains(t, "one", messages(replaced(1)), "1 instance of capacity provider spot did not register with the cluster within "+
-		"5m0s, and is replaced: i-3.")
+	contains(t, "one", messages(replaced(1)),
+		"1 instance of capacity provider spot did not register with the cluster within "+
+			"5m0s, and is replaced: i-3.")
 	d := replaced(3, waits(0, small), waits(1, small))
 	contains(t, "three", messages(d), "and are replaced: i-3, i-4, i-5.")
 	expect(t, "in the list of those that never registered", fmt.Sprint(d.Unregistered), "[i-3 i-4 i-5]")
@@ -270,7 +279,8 @@ func TestUnregisteredInstancesInWords(t *testing.T) {
 	expect(t, "services", strings.Join(told, ", "), "service w0, service w2")
 
 	d = newWorld(append(waiting, unregistered(1, time.Hour))...).decide()
-	contains(t, "without the setting", messages(d), "it counts as empty, and the group gets another instance if tasks wait; with the tag")
+	contains(t, "without the setting", messages(d),
+		"it counts as empty, and the group gets another instance if tasks wait; with the tag")
 	d = newWorld(append(waiting, unregistered(1, time.Hour), replacing, protection, protected)...).decide()
 	contains(t, "protected", why(d, "i-3"), "its scale-in protection must end before it is replaced")
 	contains(t, "with the setting", messages(d), "it counts as empty, and is replaced if tasks wait.")
