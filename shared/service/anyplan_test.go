@@ -146,25 +146,61 @@ func stopped(p Plan, of func(*cluster.Task) bool) (n int) {
 	return n
 }
 
+// scenes is how many inputs each check draws: what matters is rare in one.
+const scenes = 15
+
 // Whatever the tasks are like, a plan keeps the rules that need no history.
 func TestAnyPlanKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := drawScene(rt)
-		before, err := json.Marshal(s.Service)
-		if err != nil {
-			rt.Fatal(err)
+		for range scenes {
+			drawScene(rt).checkPlan(rt)
 		}
-		p := Reconcile(s.Input)
-		if after, _ := json.Marshal(s.Service); string(before) != string(after) {
-			rt.Fatalf("the service was changed: %s, before %s", after, before)
-		}
-		s.checkBounds(rt, p)
-		s.checkReasons(rt, p)
-		s.checkCounts(rt, p)
-		s.checkNextTime(rt, p)
-		s.Tasks = rapid.Permutation(s.Tasks).Draw(rt, "order")
-		if again := Reconcile(s.Input); !reflect.DeepEqual(p, again) {
-			rt.Fatalf("in another order of the tasks the plan is %s, not %s\n%+v\n%+v", says(again), says(p), again, p)
+	})
+}
+
+func (s *scene) checkPlan(t *rapid.T) {
+	before, err := json.Marshal(s.Service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Reconcile(s.Input)
+	if after, _ := json.Marshal(s.Service); string(before) != string(after) {
+		t.Fatalf("the service was changed: %s, before %s", after, before)
+	}
+	s.checkBounds(t, p)
+	s.checkReasons(t, p)
+	s.checkCounts(t, p)
+	s.checkNextTime(t, p)
+	s.Tasks = rapid.Permutation(s.Tasks).Draw(t, "order")
+	if again := Reconcile(s.Input); !reflect.DeepEqual(p, again) {
+		t.Fatalf("in another order of the tasks the plan is %s, not %s\n%+v\n%+v", says(again), says(p), again, p)
+	}
+}
+
+// Nothing happens by itself before the time at which a plan wants to look again (S1): until then
+// the same tasks need nothing done.
+func TestNothingHappensBeforeTheNextLook(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		for range scenes {
+			s := drawScene(rt)
+			s.Service.Blocked = nil // who makes room looks again by itself
+			p := Reconcile(s.Input)
+			later := noon.Add(time.Duration(rapid.IntRange(1, 400).Draw(rt, "seconds")) * time.Second)
+			if !idle(p) || !p.ReconsiderAt.IsZero() && !later.Before(p.ReconsiderAt) {
+				continue
+			}
+			s.Service, s.Now = p.Next, later
+			for _, task := range s.Tasks {
+				task.Counted = task.Counted || slices.Contains(p.CountedFailures, task)
+			}
+			then := Reconcile(s.Input)
+			if len(p.LostTasks) == 0 && (!idle(then) || then.Steady != p.Steady ||
+				then.Next.Deployment.State != p.Next.Deployment.State) {
+				rt.Fatalf("%s later: %s, steady %v, %s; before nothing, steady %v, %s, and the next look is at %s",
+					later.Sub(noon), says(then), then.Steady, then.Next.Deployment.State, p.Steady,
+					p.Next.Deployment.State,
+					p.ReconsiderAt)
+			}
 		}
 	})
 }
