@@ -87,6 +87,9 @@ func (s *scene) drawTask(t *rapid.T, id string, revisions []string) {
 	if rapid.IntRange(0, 3).Draw(t, "protection") == 0 {
 		s.protect[id] = noon.Add(time.Duration(rapid.IntRange(-1, 5).Draw(t, "protected for")) * time.Minute)
 	}
+	if rapid.IntRange(0, 3).Draw(t, "replacement") == 0 {
+		task.Replaces = fmt.Sprintf("t%02d", rapid.IntRange(0, 9).Draw(t, "replaces"))
+	}
 	s.Tasks = append(s.Tasks, task)
 }
 
@@ -266,6 +269,12 @@ func (s *scene) checkReasons(t *rapid.T, p Plan) {
 		case strings.HasPrefix(stop.Reason, "Task failed"):
 			if !s.unhealthy(stop.Task) || s.DistrustChecks {
 				t.Fatalf("%s is not unhealthy, or the checks are distrusted: %s", stop.Task.ID, stop.Reason)
+			}
+		case stop.Reason == "Replaced on another instance.":
+			if !slices.ContainsFunc(s.Tasks, func(task *cluster.Task) bool {
+				return task.Replaces == stop.Task.ID && s.counts(task) && s.settled(task)
+			}) {
+				t.Fatalf("%s stops, but no replacement of it is healthy: %s", stop.Task.ID, says(p))
 			}
 		case stop.Reason != "Scaling activity initiated by (deployment "+stop.Task.Revision+")":
 			t.Fatalf("%s stops for %q", stop.Task.ID, stop.Reason)
