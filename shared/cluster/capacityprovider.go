@@ -293,6 +293,9 @@ type ScalingHistory struct {
 	// LastScaleOut and LastScaleIn are when the desired capacity was last raised and lowered (C8).
 	LastScaleOut time.Time `json:"ou,omitzero"`
 	LastScaleIn  time.Time `json:"in,omitzero"`
+	// LookAgainAt is when what blocks an immediate scale-out has ended; zero if nothing does. A due
+	// row asks for a decision then.
+	LookAgainAt time.Time `json:"lk,omitzero"`
 	// LastReplacement is when instances that never registered were last replaced.
 	LastReplacement time.Time `json:"re,omitzero"`
 	// FirstReconciledAt is when managed scaling first saw the group.

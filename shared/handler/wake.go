@@ -28,7 +28,23 @@ const (
 	WakeInstance WakeCause = "instance"
 	// WakeWaiting is a task that has begun to wait for an instance.
 	WakeWaiting WakeCause = "waiting"
+	// WakeDue is a time at which what blocked a scale-out is over.
+	WakeDue WakeCause = "due"
 )
+
+// ParseWakeUp reads a wake-up; false for any other message. Events of EventBridge have
+// a detail-type.
+func ParseWakeUp(body []byte) (w WakeUp, ok bool) {
+	var m struct {
+		Cluster    *string   `json:"cluster"`
+		Cause      WakeCause `json:"cause"`
+		DetailType string    `json:"detail-type"`
+	}
+	if err := json.Unmarshal(body, &m); err != nil || m.Cluster == nil || m.DetailType != "" {
+		return WakeUp{}, false
+	}
+	return WakeUp{*m.Cluster, m.Cause}, true
+}
 
 // SendWakeUp sends a wake-up. A failure is logged and nothing else: the function's schedule finds
 // the same work a minute later. A nil queue wakes no function.
@@ -45,15 +61,8 @@ func SendWakeUp(ctx context.Context, q Queue, log *slog.Logger, w WakeUp, delay 
 	}
 }
 
-// WokenCluster returns the cluster of a wake-up; false for any other message. Events of EventBridge
-// have a detail-type.
+// WokenCluster returns the cluster of a wake-up; false for any other message.
 func WokenCluster(body []byte) (name string, ok bool) {
-	var m struct {
-		Cluster    *string `json:"cluster"`
-		DetailType string  `json:"detail-type"`
-	}
-	if err := json.Unmarshal(body, &m); err != nil || m.Cluster == nil || m.DetailType != "" {
-		return "", false
-	}
-	return *m.Cluster, true
+	w, ok := ParseWakeUp(body)
+	return w.Cluster, ok
 }

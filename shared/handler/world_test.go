@@ -173,8 +173,10 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	w := &world{t: t, clock: clock, store: store, state: &spyState{Store: store}, ecs: newFakeECS(clock)}
 	w.wake = &wakeQueue{t: t, clock: clock}
 	w.placement = w.newPlacement("env-1", settings)
-	w.dispatch = &dispatch.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Telemetry: &handler.Telemetry{}}
-	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Telemetry: &handler.Telemetry{}}
+	w.dispatch = &dispatch.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings,
+		Telemetry: &handler.Telemetry{}}
+	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings,
+		Telemetry: &handler.Telemetry{}}
 	w.api = api.New(api.Dependencies{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
 		w.ids++
 		return fmt.Sprintf("%032x", w.ids)
@@ -184,12 +186,14 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 }
 
 func (w *world) newPlacement(environment string, settings handler.Settings) *placement.Handler {
-	return &placement.Handler{State: w.state, Clock: w.clock, Wake: w.wake, Settings: settings, Environment: environment}
+	return &placement.Handler{State: w.state, Clock: w.clock, Wake: w.wake, Settings: settings,
+		Environment: environment}
 }
 
 func definition(family string, revision int, cpu, memory int64) *cluster.TaskDefinition {
 	return &cluster.TaskDefinition{
-		Family: family, Revision: revision, Needs: cluster.Resources{CPU: cpu * cluster.CPUUnit, Memory: memory}, Containers: []string{"app"},
+		Family: family, Revision: revision, Needs: cluster.Resources{CPU: cpu * cluster.CPUUnit, Memory: memory},
+		Containers: []string{"app"},
 	}
 }
 
@@ -215,7 +219,8 @@ func passesToPlacement(r state.Record) bool {
 	case *cluster.Instance:
 		return r.New != nil
 	case *cluster.Task:
-		return r.New != nil && (row.Last == cluster.TaskStopped || row.Last != "" && row.Desired == cluster.TaskRunning ||
+		return r.New != nil && (row.Last == cluster.TaskStopped || row.Last != "" &&
+			row.Desired == cluster.TaskRunning ||
 			row.StopCode == cluster.StopUserInitiated)
 	case *state.Request:
 		return r.Op == state.Insert
@@ -237,6 +242,15 @@ func passesToDispatch(r state.Record) bool {
 		return r.New != nil && (row.CheckPending || row.UpdateStatus == cluster.ProviderDeleting)
 	case *cluster.ClusterProviders:
 		return r.New == nil || row.Status == cluster.AttachmentsInProgress
+	case *cluster.Instance:
+		old, _ := r.Old.(*cluster.Instance)
+		return r.New != nil && (old == nil || row.Status != cluster.InstanceActive ||
+			old.Status != cluster.InstanceActive)
+	case *cluster.Task:
+		old, _ := r.Old.(*cluster.Task)
+		begins := r.Op == state.Insert && row.Instance == "" && row.Desired == cluster.TaskRunning
+		return begins || r.Op == state.Modify && row.Instance != "" && row.Last == cluster.TaskStopped &&
+			old.Last != cluster.TaskStopped
 	}
 	return r.Op == state.Insert && strings.HasPrefix(r.Key.Sort, state.PrefixOutbox)
 }
@@ -375,7 +389,8 @@ func (w *world) createAs(spec operation.CreateService) *cluster.Service {
 
 func (w *world) scale(name string, n int) {
 	w.t.Helper()
-	if _, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: name, Desired: &n}); err != nil {
+	if _, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: name,
+		Desired: &n}); err != nil {
 		w.t.Fatal(err)
 	}
 }

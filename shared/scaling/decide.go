@@ -29,6 +29,10 @@ type Input struct {
 	// EC2 id: another cluster, or this one if the event was lost. Only instances that a decision
 	// returned as Unregistered need to be looked up.
 	RegisteredElsewhere map[string]string
+	// Between reports that a wake-up asks for the decision, between the looks of two minutes. Then
+	// nothing is scaled in or consolidated, and only providers that scale out at once are scaled
+	// out. The others keep ECS's pace.
+	Between bool
 	// Upgrading reports that the group's nodes are being upgraded. Then no instance is removed.
 	Upgrading bool
 	// History is what the last decision remembered. The first time only its head is set.
@@ -42,6 +46,8 @@ type WaitingTasks struct {
 	Spec   *placement.Spec
 	Target int // desired count of a service: domain rules depend on it
 	Count  int
+	// Since has when each of the tasks began to wait.
+	Since []time.Time
 }
 
 // Decision is what to do about a capacity provider.
@@ -128,7 +134,8 @@ func Decide(in Input) Decision {
 	replacement := planReplacement(v, metric)
 	maps.Copy(why, replacement.reasons)
 	finished := advanceDrains(v, metric, size, drains)
-	deferred := cmp.Or(v.whyConsolidationOff(), whyConsolidationDeferred(v, demand, metric, finished, size.lastOut))
+	deferred := cmp.Or(v.whyConsolidationOff(), v.whyNotBetween(),
+		whyConsolidationDeferred(v, demand, metric, finished, size.lastOut))
 	found := findConsolidation(v, deferred, drains)
 
 	d := Decision{
@@ -151,6 +158,7 @@ func Decide(in Input) Decision {
 	d.History.LastReplacement = replacement.lastReplaced
 	d.History.Drains, d.History.DeferredUntil = drains.drains, drains.deferredUntil
 	d.History.Protecting = protection.protecting
+	d.History.LookAgainAt = size.lookAgainAt
 	d.sortLists()
 	return d
 }

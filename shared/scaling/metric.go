@@ -4,7 +4,7 @@ import "fmt"
 
 // Metric is CapacityProviderReservation, and what it is made of (C1).
 type Metric struct {
-	// Published is false if managed scaling is off.
+	// Published is false if managed scaling is off, and between the looks of two minutes.
 	Published bool
 	// Reservation is the percentage of the Running instances (N) that are Needed (M).
 	Reservation     float64
@@ -23,7 +23,7 @@ const reservationFromZero = 200
 // If nothing is needed and nothing runs, the metric is the target. 100 would make a group with a
 // lower target start instances, find them empty, remove them, and so on (C8).
 func computeMetric(v *view, d demandPlan) Metric {
-	m := Metric{Published: true, Needed: v.running, Running: v.running}
+	m := Metric{Published: !v.Between, Needed: v.running, Running: v.running}
 	if v.replacesUnregistered() {
 		m.Needed -= v.unregistered
 	}

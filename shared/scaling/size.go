@@ -14,7 +14,9 @@ type sizing struct {
 	hold            string
 	low             lowCount
 	lastOut, lastIn time.Time
-	events          []Event
+	// lookAgainAt is when what blocks an immediate scale-out has ended; zero if nothing blocks it
+	lookAgainAt time.Time
+	events      []Event
 }
 
 // lowCount is how many minutes in a row the metric has been below the target, and the last minute
@@ -28,11 +30,17 @@ type lowCount struct {
 func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	target := v.settings.Target
 	s := sizing{desired: v.Group.Desired, lastOut: v.History.LastScaleOut, lastIn: v.History.LastScaleIn}
-	s.low = countLowMinutes(v, m.isBelowTarget(target) && !v.settings.TargetTracking)
+	needsMore := v.running == 0 && m.Needed > 0 || m.exceedsTarget(target)
+	waits := v.Between && !(needsMore && v.settings.Immediate)
+	if s.low = (lowCount{v.History.LowMinutes, v.History.LastLowMinute}); !waits {
+		s.low = countLowMinutes(v, m.isBelowTarget(target) && !v.settings.TargetTracking)
+	}
 	switch {
 	case v.settings.TargetTracking:
 		s.hold = "a target tracking policy sizes the group"
-	case v.running == 0 && m.Needed > 0, m.exceedsTarget(target):
+	case waits:
+		s.hold, s.lookAgainAt = v.whyNotBetween(), v.History.LookAgainAt
+	case needsMore:
 		s.hold = fmt.Sprintf("%d instances are needed, %d are running", v.desiredFor(m.Needed), v.running)
 		return scaleOut(v, d, m, drains, s)
 	case m.isBelowTarget(target):
@@ -79,13 +87,17 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 		s.events = append(s.events, waitingEvents(v, d, "at maximum", s.why)...)
 	case goal <= current:
 		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
+	case v.settings.Immediate && v.isGathering():
+		s.why = fmt.Sprintf("%d instances are needed so far; further tasks are beginning to wait", want)
 	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:
+		s.lookAgainAt = v.whenImmediate(s.lastOut.Add(v.settings.Warmup))
 		s.why = fmt.Sprintf(
 			"%d instances are needed; the instances requested at %s are not launched yet and block scaling out", want,
 			formatTime(s.lastOut))
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	case len(v.warming) > 0:
 		first := v.warming[0]
+		s.lookAgainAt = v.whenImmediate(v.lastWarmupEnd())
 		s.why = fmt.Sprintf("%d instances are needed; instance %s is warming up until %s and blocks scaling out",
 			want, first.ID, formatTime(first.launchedAt.Add(v.settings.Warmup)))
 		s.events = waitingEvents(v, d, "warms up", s.why)

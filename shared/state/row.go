@@ -200,6 +200,8 @@ const (
 	// DueHost makes placement reconcile the services with tasks on an instance whose agent may have
 	// been disconnected for too long.
 	DueHost DueKind = "host"
+	// DueScaling makes managed scaling decide on a capacity provider that scales out at once.
+	DueScaling DueKind = "scaling"
 	// DueInstance makes task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
 )

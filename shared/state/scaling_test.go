@@ -21,6 +21,7 @@ func TestScalingRowsSurviveEncoding(t *testing.T) {
 			Protection: true, Draining: true, Scaling: scaling},
 		"c scaling#spot": &cluster.ScalingHistory{
 			Head: head, Provider: "spot", LowMinutes: 3, LastLowMinute: noon, LastScaleOut: noon, LastScaleIn: noon,
+			LookAgainAt:       noon,
 			UnregisteredSince: map[string]time.Time{"i-1": noon}, LaunchTimes: map[string]time.Time{"i-2": noon},
 			Samples: []cluster.InstanceSample{{AgentVersion: "1.2.3",
 				Registered: cluster.Capacity{CPU: 1, Memory: 2, ENIs: new(3)}, Attributes: map[string]string{"a": "b"},

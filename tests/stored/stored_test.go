@@ -38,10 +38,11 @@ var addedFields = map[string][]string{
 	),
 }
 
-// immediateScaleOut is the setting of capacity providers that the second version did not have.
+// immediateScaleOut are the fields of immediate scale-outs, which the second version did not have.
 var immediateScaleOut = []string{
 	"provider# *cluster.CapacityProvider.Scaling.Immediate",
 	"provider# *cluster.CapacityProvider.PreviousSettings.Scaling.Immediate",
+	"scaling# *cluster.ScalingHistory.LookAgainAt",
 }
 
 // accountSettings are the fields of a kind of row that the first version did not have.

@@ -119,13 +119,15 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 		return fmt.Errorf("listing due rows: %w", err)
 	}
 	var instances []*state.Due
-	loads, idleRounds := false, 0
+	loads, scaling, idleRounds := false, false, 0
 	for _, row := range rows {
 		switch d, _ := row.(*state.Due); d.Kind {
 		case state.DueOutbox:
 			drain, idleRounds = true, max(idleRounds, d.Generation)
 		case state.DueLoads:
 			loads = true
+		case state.DueScaling:
+			scaling = true
 		case state.DueInstance, state.DueHost: // the event that the agent has reconnected may be lost
 			instances = append(instances, d)
 		}
@@ -133,6 +135,9 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	failed := h.recheckInstances(ctx, name, instances)
 	if loads {
 		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock.Now(), name))
+	}
+	if scaling {
+		handler.SendWakeUp(ctx, h.Scaling, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)
 	}
 	for _, row := range rows {
 		if d, ok := row.(*state.Due); ok && failed != nil &&

@@ -36,9 +36,9 @@ func (h *Handler) confirmScaling(ctx context.Context, w handler.WakeUp) (time.Du
 		return 0, false, err
 	}
 	if w.Cause == handler.WakeInstance {
-		return 0, len(of.Providers) > 0, nil
+		return 0, len(of.ScaledProviders()) > 0, nil
 	}
-	for _, name := range of.Providers {
+	for _, name := range of.ScaledProviders() {
 		p, err := handler.FindProvider(ctx, h.State, name)
 		if err != nil || p != nil && p.Scaling.Enabled && p.Scaling.Immediate {
 			return cluster.ScaleOutIdle, true, err

@@ -37,11 +37,12 @@ func (h *Handler) sleepers() []sleeper {
 // wakeFunctions wakes the functions that wait for what the records change, once for each cluster
 // and cause. If it cannot be found out whether a function waits, the function is woken.
 func (h *Handler) wakeFunctions(ctx context.Context, records []state.Record) {
+	sleepers := slices.DeleteFunc(h.sleepers(), func(s sleeper) bool { return s.queue == nil })
+	if len(sleepers) == 0 {
+		return
+	}
 	changed := h.clustersWithChangedInstances(ctx, records)
-	for _, s := range h.sleepers() {
-		if s.queue == nil {
-			continue
-		}
+	for _, s := range sleepers {
 		var found []handler.WakeUp
 		for _, r := range records {
 			found = append(found, s.wakeUps(r)...)

@@ -37,6 +37,19 @@ func writeHistory(ctx context.Context, store state.Store, old, next *cluster.Sca
 	return cluster.Wrap(err, "remembering a decision")
 }
 
+// scheduleLook writes the due row of the next decision, if it is due at another time than before.
+// If it is lost, the minute's schedule decides instead.
+func (r *round) scheduleLook(ctx context.Context, old, next *cluster.ScalingHistory) error {
+	if next.LookAgainAt.IsZero() || next.LookAgainAt.Equal(old.LookAgainAt) {
+		return nil
+	}
+	due := &state.Due{
+		Head: cluster.Head{Cluster: r.of.Cluster}, Kind: state.DueScaling, Subject: next.Provider, At: next.LookAgainAt,
+	}
+	_, err := r.State.Write(ctx, state.Write{Put: due, Any: true})
+	return cluster.Wrap(err, "scheduling the next decision about %s", next.Provider)
+}
+
 // emitEvents adds events to the services that they concern, and to the log for the operator.
 func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, events []scaling.Event) error {
 	for _, e := range events {

@@ -44,7 +44,7 @@ func (r *round) decisionInput(
 	}
 	in := scaling.Input{
 		Provider: p, Group: g, Snapshot: r.snap, History: history, Now: r.Clock.Now(), Upgrading: update != nil,
-		Waiting: r.waiting[p.Name], Daemons: r.daemons,
+		Waiting: r.waiting[p.Name], Daemons: r.daemons, Between: r.between,
 	}
 	if p.Scaling.Consolidation.Enabled {
 		in.Movers = specs.MoversTo(r.snap, r.specs, p.Name, taskOwners(r.snap, g))
@@ -92,7 +92,7 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 		spec     *placement.Spec
 	}
 	byProvider, index := map[string][]scaling.WaitingTasks{}, map[line]int{}
-	add := func(provider, owner string, spec *placement.Spec, target int) {
+	add := func(t *cluster.Task, provider, owner string, spec *placement.Spec, target int) {
 		list := byProvider[provider]
 		i, known := index[line{provider, spec}]
 		if !known {
@@ -102,6 +102,7 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 			byProvider[provider] = list
 		}
 		list[i].Count++
+		list[i].Since = append(list[i].Since, t.CreatedAt.Time())
 	}
 	waiting := decide.SortedTasks(snap.ProvisioningTasks())
 	allotted := assignWaitingTasks(snap, waiting)
@@ -111,13 +112,14 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 		case def == nil:
 		case t.Service == "":
 			if name := specs.FirstProvider(t.Rules); name != "" {
-				add(name, "standalone tasks of group "+t.Group,
+				add(t, name, "standalone tasks of group "+t.Group,
 					cache.ForStandalone(specs.ShapeOf(t), def, snap.Meta.Short), 0)
 			}
 		case allotted[t.ID] != "":
 			name := allotted[t.ID]
 			of := s.OfRevision(t.Revision)
-			add(name, "service "+s.Name, cache.ForProvider(name, of, def, snap.Configuration.DomainPolicy), of.Desired)
+			add(t, name, "service "+s.Name, cache.ForProvider(name, of, def, snap.Configuration.DomainPolicy),
+				of.Desired)
 		}
 	}
 	return byProvider

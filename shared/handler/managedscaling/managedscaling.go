@@ -39,7 +39,7 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	err := h.checkProviders(ctx)
 	var points []cluster.Datapoint
 	err = errors.Join(err, h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
-		return h.reconcileCluster(ctx, name, &points)
+		return h.reconcileCluster(ctx, name, false, &points)
 	}))
 	return errors.Join(err, h.publish(ctx, points))
 }
@@ -54,17 +54,18 @@ func (h *Handler) publish(ctx context.Context, points []cluster.Datapoint) error
 }
 
 // HandleMessages handles events of alarms, and of instances whose termination waits for the
-// lifecycle hook, and wake-ups of the API. It returns the ids of messages to deliver again. A
-// message says only that its cluster must be reconciled before the minute is over: the decision is
-// made from what is there.
+// lifecycle hook, and wake-ups. It returns the ids of messages to deliver again. A message says
+// only that its cluster must be reconciled before the minute is over: the decision is made from
+// what is there.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	subjects := map[string]bool{} // alarms that fired, groups with a termination
-	woken := map[string]bool{}    // clusters whose providers were changed; "" for the providers themselves
+	woken := map[string]bool{}    // clusters; "" for the providers themselves. True if only between two looks
 	var handled []string
 	for _, m := range messages {
-		if name, ok := handler.WokenCluster(m.Body); ok {
-			woken[name] = true
+		if w, ok := handler.ParseWakeUp(m.Body); ok {
+			before, known := woken[w.Cluster]
+			woken[w.Cluster] = w.Cause != handler.WakeChange && (before || !known)
 			handled = append(handled, m.ID)
 			continue
 		}
@@ -89,23 +90,30 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 
 // reconcileAffected reconciles the clusters that messages are about. New and changed providers are
 // examined first, because a cluster's attachments wait for that.
+//
+// An alarm, a termination or a change of providers asks for the decision that each minute brings;
+// other wake-ups for one between the looks of two minutes.
 func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[string]bool) (err error) {
-	if len(woken) > 0 {
-		err = h.checkProviders(ctx)
+	for _, between := range woken {
+		if !between {
+			err = h.checkProviders(ctx)
+			break
+		}
 	}
 	var points []cluster.Datapoint
 	err = errors.Join(err, state.ForEachCluster(ctx, h.State, func(name string) error {
-		affected := woken[name]
-		if !affected && len(subjects) > 0 {
-			var err error
-			if affected, err = h.isAffected(ctx, name, subjects); err != nil {
+		between, affected := woken[name]
+		if len(subjects) > 0 && (!affected || between) {
+			has, err := h.isAffected(ctx, name, subjects)
+			if err != nil {
 				return err
 			}
+			between, affected = between && !has, affected || has
 		}
 		if !affected {
 			return nil
 		}
-		return h.reconcileCluster(ctx, name, &points)
+		return h.reconcileCluster(ctx, name, between, &points)
 	}))
 	return errors.Join(err, h.publish(ctx, points))
 }
@@ -154,8 +162,11 @@ func (h *Handler) isAffected(ctx context.Context, clusterName string, subjects m
 }
 
 // reconcileCluster scales all capacity providers of a cluster, and adds the values of the metric to
-// points. A cluster that has none costs a read of one row.
-func (h *Handler) reconcileCluster(ctx context.Context, name string, points *[]cluster.Datapoint) error {
+// points. A cluster that has none costs a read of one row. between reports that the decision is one
+// between the looks of two minutes.
+func (h *Handler) reconcileCluster(
+	ctx context.Context, name string, between bool, points *[]cluster.Datapoint,
+) error {
 	of, err := handler.FindClusterProviders(ctx, h.State, name)
 	if err != nil || of.Rev == 0 || len(of.ScaledProviders())+len(of.Detaching) == 0 {
 		return err
@@ -170,7 +181,7 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string, points *[]c
 		h.addOutcome(&report, name, p, err)
 	}
 	if len(of.ScaledProviders()) > 0 {
-		r, err := h.readRound(ctx, of)
+		r, err := h.readRound(ctx, of, between)
 		if err != nil {
 			return errors.Join(err, h.recordUnreadableGroups(ctx, of, err))
 		}

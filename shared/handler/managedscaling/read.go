@@ -17,11 +17,13 @@ import (
 // them together.
 type round struct {
 	*Handler
-	of     *cluster.ClusterProviders
-	rows   map[string]*cluster.CapacityProvider // by name
-	groups map[string]*cluster.AutoScalingGroup // by name
-	snap   *snapshot.Snapshot
-	specs  *specs.Cache
+	of *cluster.ClusterProviders
+	// between reports that a wake-up asks for the round, between the looks of two minutes.
+	between bool
+	rows    map[string]*cluster.CapacityProvider // by name
+	groups  map[string]*cluster.AutoScalingGroup // by name
+	snap    *snapshot.Snapshot
+	specs   *specs.Cache
 	// updates has the updates of groups whose nodes are being upgraded, by the group's name.
 	updates map[string]*cluster.Update
 	// waiting has the tasks that wait by capacity provider, daemons what DAEMON services need.
@@ -33,10 +35,11 @@ type round struct {
 
 // readRound reads the providers, then their groups, and the cluster last, so that the snapshot
 // shows what has changed in the meantime.
-func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (*round, error) {
+func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders, between bool) (*round, error) {
 	r := &round{
 		Handler: h,
 		of:      of,
+		between: between,
 		rows:    map[string]*cluster.CapacityProvider{},
 		groups:  map[string]*cluster.AutoScalingGroup{},
 	}

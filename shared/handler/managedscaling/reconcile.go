@@ -53,7 +53,13 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	next.Attachment, next.Heartbeats = attached, scaling.Heartbeats(p, a.group, old.Heartbeats, r.Clock.Now())
 	var events []scaling.Event
 	next.EmittedKeys, events = scaling.NewEvents(old.EmittedKeys, d.Events)
+	if r.between { // not everything was decided, so what is not said may hold
+		next.EmittedKeys = slices.Compact(slices.Sorted(slices.Values(append(next.EmittedKeys, old.EmittedKeys...))))
+	}
 	if err := writeHistory(ctx, r.State, old, &next); err != nil {
+		return err
+	}
+	if err := r.scheduleLook(ctx, old, &next); err != nil {
 		return err
 	}
 	if d.Published {
