@@ -134,7 +134,7 @@ func Decide(in Input) Decision {
 	replacement := planReplacement(v, metric)
 	maps.Copy(why, replacement.reasons)
 	finished := advanceDrains(v, metric, size, drains)
-	deferred := cmp.Or(v.whyConsolidationOff(), v.whyNotBetween(),
+	deferred := cmp.Or(v.whyConsolidationOff(), whyNotBetween(v),
 		whyConsolidationDeferred(v, demand, metric, finished, size.lastOut))
 	found := findConsolidation(v, deferred, drains)
 

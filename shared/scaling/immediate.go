@@ -9,7 +9,7 @@ import (
 
 // whyNotBetween says why a decision that a wake-up asks for leaves the size as it is; empty for
 // the decision of a minute.
-func (v *view) whyNotBetween() string {
+func whyNotBetween(v *view) string {
 	if v.Between {
 		return "the group is sized at the minute's look"
 	}
@@ -22,7 +22,7 @@ func (v *view) whyNotBetween() string {
 // newest.
 //
 // The newest task's own wake-up comes when the pause is over, so the decision is left to that one.
-func (v *view) isGathering() bool {
+func isGathering(v *view) bool {
 	var began []time.Time
 	for _, w := range v.Waiting {
 		for _, at := range w.Since {
@@ -47,7 +47,7 @@ func (v *view) isGathering() bool {
 }
 
 // lastWarmupEnd returns when no instance is in its warm-up any more, if none registers sooner.
-func (v *view) lastWarmupEnd() (end time.Time) {
+func lastWarmupEnd(v *view) (end time.Time) {
 	for _, m := range v.warming {
 		if at := m.launchedAt.Add(v.settings.Warmup); at.After(end) {
 			end = at
@@ -57,7 +57,7 @@ func (v *view) lastWarmupEnd() (end time.Time) {
 }
 
 // whenImmediate returns the time if the provider scales out at once, and zero otherwise.
-func (v *view) whenImmediate(at time.Time) time.Time {
+func whenImmediate(v *view, at time.Time) time.Time {
 	if v.settings.Immediate {
 		return at
 	}

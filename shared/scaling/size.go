@@ -39,7 +39,7 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	case v.settings.TargetTracking:
 		s.hold = "a target tracking policy sizes the group"
 	case waits:
-		s.hold, s.lookAgainAt = v.whyNotBetween(), v.History.LookAgainAt
+		s.hold, s.lookAgainAt = whyNotBetween(v), v.History.LookAgainAt
 	case needsMore:
 		s.hold = fmt.Sprintf("%d instances are needed, %d are running", v.desiredFor(m.Needed), v.running)
 		return scaleOut(v, d, m, drains, s)
@@ -87,17 +87,17 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 		s.events = append(s.events, waitingEvents(v, d, "at maximum", s.why)...)
 	case goal <= current:
 		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
-	case v.settings.Immediate && v.isGathering():
+	case v.settings.Immediate && isGathering(v):
 		s.why = fmt.Sprintf("%d instances are needed so far; further tasks are beginning to wait", want)
 	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:
-		s.lookAgainAt = v.whenImmediate(s.lastOut.Add(v.settings.Warmup))
+		s.lookAgainAt = whenImmediate(v, s.lastOut.Add(v.settings.Warmup))
 		s.why = fmt.Sprintf(
 			"%d instances are needed; the instances requested at %s are not launched yet and block scaling out", want,
 			formatTime(s.lastOut))
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	case len(v.warming) > 0:
 		first := v.warming[0]
-		s.lookAgainAt = v.whenImmediate(v.lastWarmupEnd())
+		s.lookAgainAt = whenImmediate(v, lastWarmupEnd(v))
 		s.why = fmt.Sprintf("%d instances are needed; instance %s is warming up until %s and blocks scaling out",
 			want, first.ID, formatTime(first.launchedAt.Add(v.settings.Warmup)))
 		s.events = waitingEvents(v, d, "warms up", s.why)
