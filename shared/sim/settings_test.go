@@ -23,7 +23,8 @@ func TestSettingsWithoutEffectAreDescribed(t *testing.T) {
 			}
 		}
 		describe("<HealthCheckGracePeriod>120<", "<HealthCheckType>ELB<", "<DefaultCooldown>300<",
-			"<TerminationPolicies><member>OldestInstance<", "<DefaultInstanceWarmup>30<")
+			"<TerminationPolicies><member>OldestInstance<", "<DefaultInstanceWarmup>30<",
+			"<CapacityDistributionStrategy>balanced-best-effort<", "<CapacityReservationPreference>default<")
 		w.scaling("UpdateAutoScalingGroup", "AutoScalingGroupName", "asked", "DefaultCooldown", "10",
 			"HealthCheckGracePeriod", "0")
 		describe("<HealthCheckGracePeriod>0<", "<HealthCheckType>ELB<", "<DefaultCooldown>10<")
@@ -72,4 +73,43 @@ func TestSettingsWithoutEffectAreDescribed(t *testing.T) {
 			t.Errorf("the tags are %s", got)
 		}
 	})
+}
+
+// Terraform changes the tags of a launch template in place, for example when its default tags
+// change.
+func TestTagsOfALaunchTemplate(t *testing.T) {
+	w := newGroupWorld(t, 0, nil)
+	ask := func(action string, fields ...string) (int, string) { return w.asked("2016-11-15", action, fields...) }
+	_, made := ask("CreateLaunchTemplate", "LaunchTemplateName", "web", "LaunchTemplateData.ImageId", "ami-1",
+		"TagSpecification.1.ResourceType", "launch-template", "TagSpecification.1.Tag.1.Key", "team",
+		"TagSpecification.1.Tag.1.Value", "shop")
+	_, rest, _ := strings.Cut(made, "<launchTemplateId>")
+	id, _, _ := strings.Cut(rest, "<")
+	tags := func() string {
+		_, answer := ask("DescribeLaunchTemplates", "LaunchTemplateId.1", id)
+		_, rest, _ := strings.Cut(answer, "<tagSet>")
+		set, _, _ := strings.Cut(rest, "</tagSet>")
+		return set
+	}
+	const team, stage = "<item><key>team</key><value>shop</value></item>",
+		"<item><key>stage</key><value>test</value></item>"
+	for _, step := range []struct {
+		fields []string
+		want   string
+	}{
+		{[]string{"CreateTags", "ResourceId.1", id, "Tag.1.Key", "stage", "Tag.1.Value", "test"}, stage + team},
+		{[]string{"DeleteTags", "ResourceId.1", id, "Tag.1.Key", "team", "Tag.1.Value", "other"}, stage + team},
+		{[]string{"DeleteTags", "ResourceId.1", id, "Tag.1.Key", "team"}, stage},
+	} {
+		if status, answer := ask(step.fields[0], step.fields[1:]...); status != http.StatusOK ||
+			!strings.Contains(answer, "<return>true<") {
+			t.Fatalf("%v: %s", step.fields, answer)
+		}
+		expect(t, "tags", tags(), step.want)
+	}
+	status, answer := ask("CreateTags", "ResourceId.1", id, "ResourceId.2", "lt-none", "Tag.1.Key", "a", "Tag.1.Value",
+		"b")
+	if status == http.StatusOK || !strings.Contains(answer, "InvalidLaunchTemplateId.NotFound") || tags() != stage {
+		t.Errorf("a template that does not exist is answered with %s", answer)
+	}
 }

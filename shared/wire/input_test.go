@@ -81,6 +81,7 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"PlatformVersion", "CreateTaskSet", `{"cluster":"prod","service":"web","taskDefinition":"shop","platformVersion":"1.4.0"}`, invalidParameter, "The platform version must be null"},
 	{"PlatformVersion", "RunTask", `{"taskDefinition":"shop","platformVersion":"1.4.0"}`, invalidParameter, "The platform version must be null"},
 	{"NoSubnets", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"networkConfiguration":{"awsvpcConfiguration":{"subnets":[]}},"platformVersion":"1.4.0"}`, invalidParameter, "subnets can not be empty."},
+	{"MissingCluster", "RunTask", `{"cluster":"none","taskDefinition":"shop","launchType":"Fargate"}`, invalidParameter, "launch type should be one of [EC2,FARGATE,EXTERNAL]"},
 	{"MissingCluster", "DescribeTasks", `{"cluster":"none"}`, "ClusterNotFoundException", "Cluster not found."},
 	{"MissingCluster", "StopTask", `{"cluster":"none","task":"x"}`, "ClusterNotFoundException", "Cluster not found."},
 	{"NoRevision", "DeregisterTaskDefinition", `{"taskDefinition":"shop"}`, "ClientException", "Revision is missing."},

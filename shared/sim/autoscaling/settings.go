@@ -26,6 +26,9 @@ type xmlSettings struct {
 	CapacityRebalance      *bool
 	ServiceLinkedRoleARN   string
 	TerminationPolicies    []string `xml:"TerminationPolicies>member"`
+	// Terraform cannot change a group whose answer lacks these two.
+	ZoneDistribution    string `xml:"AvailabilityZoneDistribution>CapacityDistributionStrategy"`
+	CapacityReservation string `xml:"CapacityReservationSpecification>CapacityReservationPreference"`
 }
 
 // defaultCooldown is Auto Scaling's, in seconds.
@@ -54,6 +57,7 @@ func (s keptSettings) describeSettings(account string) xmlSettings {
 		DefaultCooldown: defaultCooldown, HealthCheckType: cmp.Or(s.HealthCheckType, "EC2"),
 		CapacityRebalance: s.CapacityRebalance, DefaultInstanceWarmup: s.DefaultInstanceWarmup,
 		TerminationPolicies: []string{"Default"},
+		ZoneDistribution:    "balanced-best-effort", CapacityReservation: "default",
 		ServiceLinkedRoleARN: cmp.Or(s.ServiceLinkedRoleARN, "arn:aws:iam::"+account+
 			":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"),
 	}

@@ -22,7 +22,9 @@ func (e *Templates) QueryService() protocol.QueryService {
 		Actions: map[string]protocol.Action{
 			"CreateLaunchTemplate":           protocol.StrictAction(a.createLaunchTemplate),
 			"CreateLaunchTemplateVersion":    protocol.StrictAction(a.createLaunchTemplateVersion),
+			"CreateTags":                     protocol.StrictAction(a.createTags),
 			"DeleteLaunchTemplate":           protocol.StrictAction(a.deleteLaunchTemplate),
+			"DeleteTags":                     protocol.StrictAction(a.deleteTags),
 			"DescribeImages":                 protocol.StrictAction(describeImages),
 			"DescribeLaunchTemplateVersions": protocol.StrictAction(a.describeLaunchTemplateVersions),
 			"DescribeLaunchTemplates":        protocol.StrictAction(a.describeLaunchTemplates),

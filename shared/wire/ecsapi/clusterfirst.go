@@ -24,7 +24,8 @@ var inCluster = map[string]bool{
 	"PutClusterCapacityProviders": true, "UpdateCluster": true, "UpdateClusterSettings": true, "DeleteCluster": true,
 }
 
-// findClusterFirst makes an operation refuse an unknown cluster before anything else, as ECS does.
+// findClusterFirst makes an operation refuse an unknown cluster before anything else, as ECS does,
+// except for values that no request may have.
 // A call that succeeds has found its cluster, so it costs nothing: only when an operation refuses
 // its input is the cluster looked up, and takes precedence if there is none.
 func findClusterFirst(refs input.References, clusters Clusters, op awsjson.Operation, given bool) awsjson.Operation {
@@ -48,8 +49,12 @@ func findClusterFirst(refs input.References, clusters Clusters, op awsjson.Opera
 	}
 }
 
-// refusesInput reports whether an operation has refused what the caller asked of it.
+// refusesInput reports whether an operation has refused what the caller asked of it, for a reason
+// that ECS would look for after the cluster.
 func refusesInput(err error) bool {
+	if input.IsUnknownValue(err) {
+		return false
+	}
 	switch cluster.ErrorCode(err) {
 	case cluster.CodeInvalidParameter, cluster.CodeClient, cluster.CodeUnsupported:
 		return true

@@ -13,7 +13,7 @@ import (
 // refused by name.
 func checkLaunchType(t types.LaunchType) error {
 	if !slices.Contains(append(t.Values(), ""), t) {
-		return input.Invalid("launch type should be one of [EC2,FARGATE,EXTERNAL]")
+		return input.UnknownValue("launch type should be one of [EC2,FARGATE,EXTERNAL]")
 	}
 	if t != "" && t != types.LaunchTypeEc2 && t != types.LaunchTypeExternal {
 		return input.Unsupported("launchType " + string(t))

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"errors"
 	"strings"
 
 	"berth/shared/cluster"
@@ -44,8 +45,22 @@ func CheckOneOf[T Enum[T]](member string, got T) error {
 		}
 		all = append(all, string(k))
 	}
-	return Invalid("%s is %.60q, expected one of %s.", member, string(got), strings.Join(all, ", "))
+	return UnknownValue("%s is %.60q, expected one of %s.", member, string(got), strings.Join(all, ", "))
 }
+
+// An unknownValue is the error for a value that a member cannot have in any request. ECS finds it
+// before it looks at anything else, even at the cluster.
+type unknownValue struct{ error }
+
+// Unwrap returns the InvalidParameterException.
+func (u unknownValue) Unwrap() error { return u.error }
+
+// UnknownValue returns an InvalidParameterException for which [IsUnknownValue] is true.
+func UnknownValue(format string, args ...any) error { return unknownValue{Invalid(format, args...)} }
+
+// IsUnknownValue reports whether an operation refused a value that a member cannot have in any
+// request.
+func IsUnknownValue(err error) bool { return errors.As(err, new(unknownValue)) }
 
 // Invalid returns an InvalidParameterException.
 func Invalid(format string, args ...any) error {
