@@ -92,8 +92,8 @@ func (o operator) withoutNot() (operator, bool) {
 	return o, false
 }
 
-// matchesMissing is the answer for a subject without a value. Only !exists holds: as in ECS, not
-// even != does (aws/containers-roadmap #486).
+// matchesMissing is the answer for a subject without a value. Only !exists holds. As in ECS, !=
+// does not (aws/containers-roadmap #486, aws/amazon-ecs-agent #672).
 func (o operator) matchesMissing() bool { return o == opNotExists }
 
 // acceptsOrder reports whether an order (below 0, 0, above 0) satisfies a comparison by order or
