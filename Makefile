@@ -7,7 +7,7 @@ SEED ?=
 LAMBDA_GOFLAGS := -tags=lambda.norpc,nethttpomithttp2 -trimpath -ldflags=-s
 
 .DEFAULT_GOAL := help
-.PHONY: help run local invoke deploy destroy test check lint bench simulate build clean
+.PHONY: help run local invoke deploy destroy test check lint bench simulate build dist clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,5 +61,8 @@ build: ## build bin/berth, and each function as Lambda runs it into bin/function
 			-o bin/functions/$$name/bootstrap ./functions/$$name || exit 1; \
 	done
 
+dist: ## build a release into dist/: archives for each platform, checksums, a list of modules, a container image as a file
+	@go build -C tools -o ../.cache/bin/dist ./dist && .cache/bin/dist $(FLAGS)
+
 clean: ## remove what the other targets made
-	rm -rf .cache bin .aws-sam
+	rm -rf .cache bin dist .aws-sam

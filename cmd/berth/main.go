@@ -7,12 +7,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
 
 	"berth/cmd/berth/proxy"
 )
@@ -31,7 +29,10 @@ type commands struct {
 	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
 	Throttle    throttleCommand    `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
 	Proxy       proxyCommand       `cmd:"" help:"Sign the requests of the AWS CLI, Terraform and others to Berth."`
+	Completion  completionCommand  `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
+
+	PrintVersion versionFlag `name:"version" help:"Print the version, as the command does."`
 }
 
 // main only passes on what belongs to the process, so that tests can run whole command lines.
@@ -74,6 +75,10 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	// A shell that completes a command line asks for it in COMP_LINE, and has the answer here.
+	if kongcompletion.Register(parser); code >= 0 {
+		return code
+	}
 	args = moveLeadingFlags(parser.Model.Node, args)
 	// Parse calls Validate, so that a wrong flag is found before anything is read or changed.
 	parsed, err := parser.Parse(args)
@@ -114,31 +119,3 @@ func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 
 // streams are where a command writes.
 type streams struct{ out, err io.Writer }
-
-// versionCommand prints what was built.
-type versionCommand struct {
-	JSON bool `help:"Print JSON."`
-}
-
-// Run prints the version and revision of the build, and the Go version. What the build does
-// not know is left out.
-func (v *versionCommand) Run(s *streams) error {
-	// A build from a checkout has a revision, one by `go install` a version, and a test binary
-	// neither.
-	version, revision, goVersion := "(devel)", "", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version, goVersion = info.Main.Version, info.GoVersion
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				revision = setting.Value
-			}
-		}
-	}
-	if v.JSON {
-		_, err := fmt.Fprintf(s.out, "{\"version\":%q,\"revision\":%q,\"go\":%q}\n", version, revision, goVersion)
-		return err
-	}
-	parts := slices.DeleteFunc([]string{"berth", version, revision, goVersion}, func(s string) bool { return s == "" })
-	_, err := fmt.Fprintln(s.out, strings.Join(parts, " "))
-	return err
-}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,52 @@ func TestVersion(t *testing.T) {
 	var got struct{ Version, Go string }
 	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || !strings.HasPrefix(got.Go, "go1.") {
 		t.Errorf("exit code %d, %q: %v", code, out, err)
+	}
+}
+
+// The flag --version prints what the command does, with any other flag and without one.
+func TestVersionFlag(t *testing.T) {
+	_, want, _ := berth("version")
+	for _, args := range [][]string{{"--version"}, {"up", "--version"}} {
+		if code, out, errs := berth(args...); code != 0 || out != want || errs != "" {
+			t.Errorf("berth %q: exit code %d, %q, %q, want %q", args, code, out, errs, want)
+		}
+	}
+}
+
+// A shell puts the command line into COMP_LINE, and gets each word that may stand there next.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string][]string{
+		"berth ":                    {"up", "explain", "completion"},
+		"berth expl":                {"explain"},
+		"berth explain ":            {"task", "service", "cluster", "instance"},
+		"berth up --ep":             {"--ephemeral"},
+		"berth completion ":         {"bash", "fish", "zsh"},
+		"berth throttle web --clus": {"--cluster"},
+	} {
+		t.Setenv("COMP_LINE", line)
+		code, out, errs := berth()
+		if code != 0 || errs != "" {
+			t.Errorf("%q: exit code %d, %q", line, code, errs)
+		}
+		got := strings.Fields(out)
+		for _, w := range want {
+			if !slices.Contains(got, w) {
+				t.Errorf("%q is completed by %q, want %q among them", line, got, w)
+			}
+		}
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		code, out, _ := berth("completion", shell)
+		if code != 0 || !strings.Contains(out, "complete ") || !strings.Contains(out, "berth") {
+			t.Errorf("%s: exit code %d, %q", shell, code, out)
+		}
+	}
+	if code, _, errs := berth("completion", "tcsh"); code != 2 || !strings.Contains(errs, "tcsh") {
+		t.Errorf("tcsh: exit code %d, %q", code, errs)
 	}
 }
 

@@ -1,0 +1,1 @@
+complete -o default -C berth berth

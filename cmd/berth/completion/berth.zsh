@@ -1,0 +1,3 @@
+#compdef berth
+autoload -U +X bashcompinit && bashcompinit
+complete -o default -C berth berth
