@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -173,6 +174,8 @@ type testRun struct {
 	env      []string
 	flags    []string
 	packages []string
+	// module is the folder of another module of the project; "" is the root.
+	module string
 	// prefix tells the tests apart from the same ones in another run.
 	prefix string
 }
@@ -191,7 +194,7 @@ func (r *runner) goTest(t testRun) action {
 		reading.Go(func() {
 			tests.read(lines, file, log, func() { r.progress.detail(t.step, tests.detail(len(t.packages))) })
 		})
-		args := slices.Concat([]string{"test", "-json", "-vet=off"}, t.flags, t.packages)
+		args := slices.Concat([]string{"test", "-C", cmp.Or(t.module, "."), "-json", "-vet=off"}, t.flags, t.packages)
 		err = r.exec(ctx, input, t.env, "go", args...)
 		input.Close()
 		reading.Wait()

@@ -47,6 +47,7 @@ const (
 	shortTestStep = "go test -short"
 	testStep      = "go test"
 	clientStep    = "go test clients"
+	releaseStep   = "go test tools/dist"
 	raceStep      = "go test -race"
 )
 
@@ -88,6 +89,14 @@ const (
 func (r *runner) clientTests(ctx context.Context, log io.Writer) result {
 	return r.goTest(testRun{
 		step: clientStep, flags: []string{noCache, parallelTests, timeout}, packages: []string{"." + clients},
+	})(ctx, log)
+}
+
+// releaseTests builds releases and runs what is in them. The module tools/ holds the command for it,
+// so that the libraries it needs are not the project's own.
+func (r *runner) releaseTests(ctx context.Context, log io.Writer) result {
+	return r.goTest(testRun{
+		step: releaseStep, flags: []string{noCache, timeout}, packages: []string{"./dist"}, module: "tools",
 	})(ctx, log)
 }
 
