@@ -7,6 +7,7 @@ import (
 	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/cloudwatch"
+	"berth/shared/awsapi/launchtemplate"
 	"berth/shared/handler"
 	"berth/shared/handler/managedscaling"
 )
@@ -18,8 +19,8 @@ func main() {
 		State: e.StateTable(), ECS: ecs, Hosts: ecs,
 		Groups: &handler.OwnedGroups{AutoScaling: autoscaling.NewGroups(e.AWSConfig()),
 			Installation: e.RequiredVariable("INSTALLATION")},
-		Metrics: cloudwatch.NewMetrics(e.AWSConfig()),
-		Clock:   environment.Clock{}, Settings: settings, Log: e.Log,
+		Metrics: cloudwatch.NewMetrics(e.AWSConfig()), Types: launchtemplate.NewTemplates(e.AWSConfig()),
+		Clock: environment.Clock{}, Settings: settings, Log: e.Log,
 		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
 	}
 	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)

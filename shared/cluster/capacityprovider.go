@@ -137,20 +137,21 @@ func ScalingAlarms(cluster, provider string) (low, high string) {
 	return id + "-low", id + "-high"
 }
 
-// The metric of managed scaling (C1): CapacityProviderReservation, with the dimensions ClusterName
-// and CapacityProviderName.
+// The metrics of managed scaling (C1), with the dimensions ClusterName and CapacityProviderName.
 const (
-	ReservationMetric   = "CapacityProviderReservation"
-	DimensionCluster    = "ClusterName"
-	DimensionProvider   = "CapacityProviderName"
-	DefaultScalingSpace = "Amazon/ECS/ManagedScaling"
+	ReservationMetric     = "CapacityProviderReservation"
+	DesiredCapacityMetric = "DesiredCapacity"
+	DimensionCluster      = "ClusterName"
+	DimensionProvider     = "CapacityProviderName"
+	DefaultScalingSpace   = "Amazon/ECS/ManagedScaling"
 )
 
-// Datapoint is one value of [ReservationMetric].
+// Datapoint is one value of [ReservationMetric], and one of [DesiredCapacityMetric].
 type Datapoint struct {
 	Namespace         string
 	Cluster, Provider string
-	Percent           float64
+	Percent           float64 // of the group's instances that are needed
+	Desired           int     // the desired capacity of the Auto Scaling group
 	At                time.Time
 }
 
@@ -240,8 +241,12 @@ type AutoScalingGroup struct {
 	Zones             []string
 	// Template is the launch template version that the group launches from, as ID:VERSION. The
 	// version is a number, $Latest or $Default. It is empty if the group has no launch template.
-	Template  string
-	Instances []GroupInstance
+	Template string
+	// Types are the instance types of the mixed instances policy. Requirements are its
+	// attribute-based selections of instance types, as JSON. If both are empty the launch template
+	// has the type.
+	Types, Requirements []string
+	Instances           []GroupInstance
 	// Protects reports that new instances are protected from scale-in. Weighted reports that
 	// instance types have weights, which managed scaling refuses (C7).
 	Protects, Weighted bool
@@ -249,6 +254,11 @@ type AutoScalingGroup struct {
 	// of their own. An update of a node group does not change those.
 	OwnTemplates bool
 	Tags         map[string]string
+}
+
+// LaunchSource returns a text that changes when the group is configured to launch something else.
+func (g *AutoScalingGroup) LaunchSource() string {
+	return Digest(append(append([]string{g.Template}, g.Types...), g.Requirements...)...)
 }
 
 // GroupInstance is one instance of an Auto Scaling group.
@@ -308,6 +318,8 @@ type ScalingHistory struct {
 	// describes the last ones for a while.
 	Samples    []InstanceSample `json:"sm,omitempty"`
 	EmptySince time.Time        `json:"ns,omitzero"`
+	// Launches are the types that the group launches. They are read while tasks wait.
+	Launches LaunchTypes `json:"lt,omitzero"`
 	// Drains has the drains that consolidation began, as long as they last or count for its budget,
 	// the oldest first. DeferredUntil says when instances that could not be emptied may be tried
 	// again, by container instance id.

@@ -17,6 +17,9 @@ type LaunchTemplate struct {
 	Name    string
 	Version int64
 	Image   string // the AMI's id; empty if the version names none
+	// Type is the instance type, or empty. Requirements is the attribute-based selection of
+	// instance types that the version has instead, as JSON, or empty.
+	Type, Requirements string
 }
 
 // String returns ID:VERSION.
@@ -49,4 +52,29 @@ func ParseLaunchFailure(message string) FailedLaunch {
 		return FailedLaunch{Message: message}
 	}
 	return FailedLaunch{Code: code, Message: after}
+}
+
+// InstanceType is an EC2 instance type and its size, as EC2 describes it.
+type InstanceType struct {
+	Name   string `json:"n"`
+	VCPUs  int    `json:"c"`
+	Memory int64  `json:"m"` // MiB, including what the kernel keeps
+	// GPUs are those of NVIDIA, the only ones that ECS gives to tasks.
+	GPUs int `json:"g,omitempty"`
+	// Interfaces is how many network interfaces an instance can have, including its own.
+	Interfaces int `json:"i,omitempty"`
+	// Architecture is x86_64 or arm64.
+	Architecture string `json:"a,omitempty"`
+}
+
+// LaunchTypes are the instance types that an Auto Scaling group launches, as last read.
+type LaunchTypes struct {
+	// Types are empty if they are unknown.
+	Types []InstanceType `json:"t,omitempty"`
+	// ByAttributes reports that the group selects types by attributes. Then Types has only those
+	// with the least or the most of something.
+	ByAttributes bool `json:"a,omitempty"`
+	// Source is the group's [AutoScalingGroup.LaunchSource] that they were read from.
+	Source string    `json:"s,omitempty"`
+	ReadAt time.Time `json:"at,omitzero"`
 }

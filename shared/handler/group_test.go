@@ -184,8 +184,8 @@ func (f *fakeGroups) DeletePolicy(_ context.Context, _, name string) error {
 	return nil
 }
 
-func (f *fakeGroups) PutReservation(_ context.Context, points []cluster.Datapoint) error {
-	if err := f.fails("PutReservation"); err != nil {
+func (f *fakeGroups) PutScalingMetrics(_ context.Context, points []cluster.Datapoint) error {
+	if err := f.fails("PutScalingMetrics"); err != nil {
 		return err
 	}
 	f.points = append(f.points, points...)
@@ -263,7 +263,10 @@ func (f *fakeGroups) step() {
 		g.Instances = slices.DeleteFunc(g.Instances, func(i cluster.GroupInstance) bool {
 			over := i.Lifecycle == "Terminating" || i.Lifecycle == "Terminating:Proceed"
 			if at := f.w.ecs.instances["h-"+i.ID]; over && at != nil {
-				f.w.ecs.change("h-"+i.ID, func(c *cluster.Instance) { c.Status, c.AgentConnected = cluster.InstanceInactive, false })
+				f.w.ecs.change("h-"+i.ID, func(c *cluster.Instance) {
+					c.Status,
+						c.AgentConnected = cluster.InstanceInactive, false
+				})
 			}
 			return over
 		})
@@ -271,7 +274,8 @@ func (f *fakeGroups) step() {
 			f.n++
 			id := fmt.Sprintf("i-%03d", f.n)
 			g.Instances = append(g.Instances, cluster.GroupInstance{
-				ID: id, Type: "m5.large", Zone: "zone-a", Lifecycle: "InService", Protected: g.Protects, LaunchedAt: f.w.clock.Now(),
+				ID: id, Type: "m5.large", Zone: "zone-a", Lifecycle: "InService", Protected: g.Protects,
+				LaunchedAt: f.w.clock.Now(),
 			})
 			c := zoned("h-"+id, "zone-a")
 			c.EC2InstanceID, c.Registered.CPU = id, 4*256*cluster.CPUUnit

@@ -37,7 +37,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s.pump()
 		s.minute(20)
 		wantCount(t, "running tasks", s.with(cluster.TaskRunning), n)
-		replaced := slices.DeleteFunc(slices.Clone(s.calls), func(c string) bool { return !strings.HasPrefix(c, "terminate ") })
+		replaced := slices.DeleteFunc(slices.Clone(s.calls),
+			func(c string) bool { return !strings.HasPrefix(c, "terminate ") })
 		want(t, "replaced", strings.Join(replaced, ", "), "terminate i-001, terminate i-002")
 		told := 0
 		for _, m := range s.events("web") {
@@ -86,7 +87,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 	})
 	t.Run("DoesNotReplaceWhatECSKnows", func(t *testing.T) {
 		s := started(t, 1, 0)
-		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagReplaceUnregistered: "true"}, nil); err != nil {
+		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p",
+			map[string]string{cluster.TagReplaceUnregistered: "true"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.groups["g"].Min, s.groups["g"].Desired = 2, 2
@@ -245,7 +247,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 			g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-new", Lifecycle: "Pending"})
 		},
 		"NothingIsSetOnceAnUpdateHasBegun": func(s *scaled) {
-			row := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating}
+			row := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", AutoScalingGroup: "g",
+				Status: cluster.NodeGroupUpdating}
 			if _, err := s.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 				s.t.Fatal(err)
 			}
@@ -268,7 +271,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 					t.Errorf("%s, on a group that has changed", c)
 				}
 			}
-			if strings.Contains(log.String(), "desired capacity from") || !strings.Contains(log.String(), "the group has changed meanwhile") {
+			if strings.Contains(log.String(), "desired capacity from") ||
+				!strings.Contains(log.String(), "the group has changed meanwhile") {
 				t.Errorf("it is told as done: %s", &log)
 			}
 		})
@@ -287,8 +291,11 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s.groups["g"].Max = 20
 			s.minute(8)
 			for _, row := range []state.Row{
-				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1", Type: cluster.UpdateVersion, Status: c.status, UpdateBaseline: cluster.UpdateBaseline{OriginalSizes: &cluster.Sizes{Max: 6}}},
-				&cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "n", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating, Update: "u1", ConfigUpdate: c.config},
+				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1",
+					Type: cluster.UpdateVersion, Status: c.status,
+					UpdateBaseline: cluster.UpdateBaseline{OriginalSizes: &cluster.Sizes{Max: 6}}},
+				&cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "n", AutoScalingGroup: "g",
+					Status: cluster.NodeGroupUpdating, Update: "u1", ConfigUpdate: c.config},
 			} {
 				if _, err := s.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 					t.Fatal(err)
@@ -312,7 +319,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 		delete(s.groups, "h")
 		s.advance(time.Minute)
 		s.function.State = losing{s.function.State, "p"}
-		if err := s.function.RunSchedule(ctx, "scaling"); err == nil || !strings.Contains(err.Error(), "there is no Auto Scaling group h") {
+		if err := s.function.RunSchedule(ctx, "scaling"); err == nil ||
+			!strings.Contains(err.Error(), "there is no Auto Scaling group h") {
 			t.Errorf("what failed is %v", err)
 		}
 		want(t, "status while the other environment attaches p", s.status(t), cluster.AttachmentsInProgress)
@@ -336,7 +344,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 		want(t, "status", s.status(t), cluster.AttachmentsFailed)
 		want(t, "alarms of the round that was cut off", len(s.alarms), 1)
 		s.failing = nil
-		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)}}
+		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false),
+			Scaling: operation.ScalingChange{Enabled: new(false)}}
 		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}
@@ -363,15 +372,17 @@ func TestManagedScaling_Edges(t *testing.T) {
 	})
 	t.Run("AScalingThatFailsIsNoFailedAttachment", func(t *testing.T) {
 		s := started(t, 1, 0)
-		s.failing = unanswered("PutReservation")
+		s.failing = unanswered("PutScalingMetrics")
 		if err := s.function.RunSchedule(ctx, "scaling"); err == nil {
 			t.Fatal("the round did not fail")
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
 	})
-	for name, ended := range map[string]bool{"ADrainOfWhichNobodyHeardIsNotForgotten": false, "NorThatItIsToEnd": true} {
+	for name, ended := range map[string]bool{"ADrainOfWhichNobodyHeardIsNotForgotten": false,
+		"NorThatItIsToEnd": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagConsolidation: "true"} })
+			s := newScaled(t,
+				func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagConsolidation: "true"} })
 			s.groups["g"].Min, s.groups["g"].Desired = 2, 2
 			s.minute(2)
 			row, err := s.store.Get(ctx, state.ScalingHistoryKey(prod, "p"))
@@ -380,7 +391,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 			}
 			next := *row.(*cluster.ScalingHistory)
 			next.Rev++
-			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute), Cancelled: ended}}
+			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute),
+				Cancelled: ended}}
 			if _, err := s.store.Write(ctx, state.Write{Put: &next}); err != nil {
 				t.Fatal(err)
 			}
@@ -403,7 +415,8 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		next := *row.(*cluster.ScalingHistory)
 		next.Rev++
-		next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now()}, {Instance: "h-gone", At: s.clock.Now()}, {Instance: "h-i-002", At: s.clock.Now().Add(-time.Hour), Finished: true}}
+		next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now()}, {Instance: "h-gone", At: s.clock.Now()},
+			{Instance: "h-i-002", At: s.clock.Now().Add(-time.Hour), Finished: true}}
 		if _, err := s.store.Write(ctx, state.Write{Put: &next}); err != nil {
 			t.Fatal(err)
 		}

@@ -117,10 +117,24 @@ type LaunchTemplates interface {
 	CreateVersion(ctx context.Context, version cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error)
 }
 
+// InstanceTypes is the part of Amazon EC2 that says what a group launches, and how large that is.
+// Errors of the API are *cluster.Error.
+type InstanceTypes interface {
+	// LaunchTemplate is that of [LaunchTemplates].
+	LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error)
+	// DescribeTypes returns the types named, in any order. An unknown one is an
+	// InvalidInstanceType error.
+	DescribeTypes(ctx context.Context, names []string) ([]cluster.InstanceType, error)
+	// MatchTypes returns the names of all types that an attribute-based selection matches. It is
+	// JSON, as launch templates and groups have it.
+	MatchTypes(ctx context.Context, requirements string) ([]string, error)
+}
+
 // Metrics is the part of CloudWatch that managed scaling publishes to (C1). Deleting alarms that do
 // not exist succeeds.
 type Metrics interface {
-	PutReservation(ctx context.Context, points []cluster.Datapoint) error
+	// PutScalingMetrics publishes both metrics of each capacity provider.
+	PutScalingMetrics(ctx context.Context, points []cluster.Datapoint) error
 	PutMetricAlarm(ctx context.Context, alarm cluster.MetricAlarm) error
 	DeleteAlarms(ctx context.Context, names []string) error
 }

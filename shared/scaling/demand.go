@@ -59,19 +59,23 @@ func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 		return p
 	}
 	groups := groupWaiting(v)
-	if len(samples) == 0 {
+	model := newLaunchModel(v, samples)
+	if len(model.samples) == 0 {
 		return guessDemand(v, groups)
 	}
-	largest := newSampleCluster(v, samples, largestSize(samples))
-	smallest := newSampleCluster(v, samples, smallestSize(samples))
+	largest := newSampleCluster(v, model, largestSize(model.samples))
+	smallest := newSampleCluster(v, model, smallestSize(model.samples))
 	most := 0
 	for _, g := range groups {
-		d := g.boundByPacking(largest, smallest)
+		d := g.boundByPacking(model, largest, smallest)
 		most = max(most, d.Instances)
 		p.demands = append(p.demands, d)
 		if d.ExcludedBecause != "" {
 			p.events = append(p.events, leftOutEvents(v, d)...)
 		}
+	}
+	if model.sizesOnly && v.hasRegistering() {
+		return p
 	}
 	if most -= v.arriving; most > 0 {
 		p.instances = min(max(most, v.settings.MinStep), v.settings.MaxStep)
@@ -79,22 +83,26 @@ func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 	return p
 }
 
-// guessDemand returns the demand while the size of the group's instances is unknown: at least one
-// is needed, and the next decision will know more. If an instance is on its way, that one will show
-// it.
+// guessDemand returns the demand while neither an instance of the group nor its types are known: at
+// least one is needed, and the next decision will know more. If an instance is on its way, that one
+// will show it.
 func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
 	for _, g := range groups {
 		g.Instances = 1
 		p.demands = append(p.demands, g.Demand)
 	}
-	isRegistering := func(m *instance) bool { // ECS knows it already, and it may still take tasks in time
-		return m.counts && m.node != nil && m.node.Status == cluster.InstanceRegistering &&
-			v.Now.Sub(m.launchedAt) < v.registrationTimeout()
-	}
-	if v.arriving == 0 && !slices.ContainsFunc(v.instances, isRegistering) {
+	if v.arriving == 0 && !v.hasRegistering() {
 		p.instances = min(v.settings.MinStep, v.settings.MaxStep)
 	}
 	return p
+}
+
+// hasRegistering reports whether ECS knows an instance already that may still take tasks in time.
+func (v *view) hasRegistering() bool {
+	return slices.ContainsFunc(v.instances, func(m *instance) bool {
+		return m.counts && m.node != nil && m.node.Status == cluster.InstanceRegistering &&
+			v.Now.Sub(m.launchedAt) < v.registrationTimeout()
+	})
 }
 
 // groupWaiting groups the waiting tasks by what they need, the largest first, and counts how many
@@ -161,18 +169,15 @@ func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.Domain
 
 // boundByPacking computes the smallest number of instances that the group's tasks need besides the
 // room that there is.
-func (g *demandGroup) boundByPacking(largest, smallest *sampleCluster) Demand {
-	d, spec := g.Demand, *g.spec
+func (g *demandGroup) boundByPacking(model launchModel, largest, smallest *sampleCluster) Demand {
+	d, spec := g.Demand, *model.knownNeeds(g.spec)
 	spec.AllOrNothing = false
 	if hasDomainRule(&spec) { // it is not known which domains new instances will be in
 		spec.DomainPolicy, spec.PerInstance = "", 1
 	}
 	one := placement.Request{Spec: &spec, Count: 1, Target: g.target, Unexplained: true}
 	if fits, why := smallest.capacityFor(one); fits == 0 {
-		d.ExcludedBecause = "a task does not fit even on an empty instance of the group's smallest type"
-		if why != nil {
-			d.ExcludedBecause += ": " + describeRejection(why)
-		}
+		d.ExcludedBecause = model.describeMisfit(one, why, largest)
 		return d
 	}
 	all := one

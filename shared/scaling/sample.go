@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -84,8 +83,7 @@ func sampleOf(m *instance, provider string) cluster.InstanceSample {
 // isOutdated reports whether the group may launch something else by now. Age is how long it has had
 // no instance.
 func isOutdated(s cluster.InstanceSample, template string, age time.Duration) bool {
-	isPinned := !strings.Contains(template, ":$")
-	if template == "" || s.Template == "" || !isPinned {
+	if s.Template == "" || !isPinned(template) {
 		return age >= sampleLifetime
 	}
 	return s.Template != template || age >= pinnedSampleLifetime
@@ -100,12 +98,12 @@ type sampleCluster struct {
 }
 
 // newSampleCluster makes a cluster in which every instance has the size.
-func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Capacity) *sampleCluster {
+func newSampleCluster(v *view, model launchModel, size cluster.Capacity) *sampleCluster {
 	c := &sampleCluster{snap: snapshot.NewSnapshot()}
 	if conf := v.Snapshot.Configuration; conf.Rev > 0 {
 		c.snap.Put(&conf)
 	}
-	for n, s := range samples {
+	for n, s := range model.samples {
 		id := fmt.Sprintf("sample-%d", n)
 		c.ids = append(c.ids, id)
 		c.snap.Put(&cluster.Instance{
@@ -118,6 +116,10 @@ func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Ca
 	c.engine = placement.New(c.snap)
 	try := &simulation{snap: c.snap, engine: c.engine}
 	for _, spec := range v.Daemons {
+		if model.sizesOnly && len(spec.Constraints) > 0 { // it may not be eligible
+			continue
+		}
+		spec = model.knownNeeds(spec)
 		for _, id := range c.engine.EligibleInstances(spec) {
 			if gpus, refused := c.engine.CheckInstance(c.snap.Instances[id],
 				placement.Request{Spec: spec, Count: 1}); refused == nil {

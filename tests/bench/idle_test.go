@@ -95,9 +95,9 @@ type countedMetrics struct {
 	clusters *idleClusters
 }
 
-func (m countedMetrics) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
+func (m countedMetrics) PutScalingMetrics(ctx context.Context, points []cluster.Datapoint) error {
 	m.clusters.countCall("PutMetricData")
-	return m.Groups.PutReservation(ctx, points)
+	return m.Groups.PutScalingMetrics(ctx, points)
 }
 
 func (m countedMetrics) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {

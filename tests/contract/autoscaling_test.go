@@ -188,7 +188,7 @@ func (s *scalingSuite) attachmentClauses() []clause {
 				return err
 			}
 			point := cluster.Datapoint{Namespace: a.Namespace, Cluster: "c", Provider: "p", Percent: 50, At: time.Now()}
-			if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{point}); err != nil {
+			if err := s.metrics.PutScalingMetrics(s.ctx, []cluster.Datapoint{point}); err != nil {
 				return err
 			}
 			out, err := s.metrics.Client.DescribeAlarms(s.ctx, &cw.DescribeAlarmsInput{AlarmNames: []string{a.Name}})
@@ -263,7 +263,7 @@ func (s *scalingSuite) strictClauses() []clause {
 			states := ""
 			for n, percent := range []float64{50, 50, 50, 90} {
 				at := time.Date(2026, 11, 21, 10, n, 0, 0, time.UTC)
-				if err := s.metrics.PutReservation(s.ctx,
+				if err := s.metrics.PutScalingMetrics(s.ctx,
 					[]cluster.Datapoint{{Namespace: a.Namespace, Cluster: "c", Provider: "three", Percent: percent,
 						At: at}}); err != nil {
 					return err
@@ -285,7 +285,7 @@ func (s *scalingSuite) strictClauses() []clause {
 			sizes := ""
 			for n, percent := range append([]float64{200, 200, 200, 250, 95}, make([]float64, 15)...) {
 				at := time.Date(2026, 11, 21, 10, n, 0, 0, time.UTC)
-				if err := s.metrics.PutReservation(s.ctx,
+				if err := s.metrics.PutScalingMetrics(s.ctx,
 					[]cluster.Datapoint{{Namespace: "Berth", Cluster: "c", Provider: "follow", Percent: percent,
 						At: at}}); err != nil {
 					return err

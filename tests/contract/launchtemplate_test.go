@@ -1,7 +1,11 @@
 package contract
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +14,7 @@ import (
 
 	"berth/shared/awsapi/launchtemplate"
 	"berth/shared/cluster"
+	simulated "berth/shared/sim/ec2"
 )
 
 func TestLaunchTemplates(t *testing.T) {
@@ -49,7 +54,8 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 			a, err := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: own, Version: "1"})
 			b, other := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{Name: "own"})
 			return errors.Join(err, other, checkEqual("by id", *a,
-				cluster.LaunchTemplate{ID: own, Name: "own", Version: 1, Image: "ami-12c6146b"}),
+				cluster.LaunchTemplate{ID: own, Name: "own", Version: 1, Image: "ami-12c6146b",
+					Type: "m5.large"}),
 				checkEqual("by name", *b, *a))
 		}},
 		{"AVersionIsMadeOfTheSameTemplate", func() error {
@@ -85,6 +91,60 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 		{"NoSuchTemplate", func() error {
 			_, err := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: "lt-00000000000000000"})
 			return checkEqual("the code", cluster.ErrorCode(err), "InvalidLaunchTemplateId.NotFound")
+		}},
+		{"TypesAreDescribed", func() error {
+			got, err := templates.DescribeTypes(t.Context(), []string{"m5.large", "m6g.xlarge", "g4dn.12xlarge"})
+			slices.SortFunc(got, func(a, b cluster.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
+			return errors.Join(err, checkEqual("types", fmt.Sprint(got), fmt.Sprint([]cluster.InstanceType{
+				{Name: "g4dn.12xlarge", VCPUs: 48, Memory: 196608, GPUs: 4, Interfaces: 8, Architecture: "x86_64"},
+				{Name: "m5.large", VCPUs: 2, Memory: 8192, Interfaces: 3, Architecture: "x86_64"},
+				{Name: "m6g.xlarge", VCPUs: 4, Memory: 16384, Interfaces: 4, Architecture: "arm64"},
+			})))
+		}},
+		{"AllSimulatedTypesAreThoseOfEC2", func() error {
+			names := slices.DeleteFunc(simulated.MachineTypes(), func(name string) bool {
+				return strings.HasPrefix(name, "p3.") // which moto's copy of EC2's answers does not have
+			})
+			got, err := templates.DescribeTypes(t.Context(), names)
+			if err != nil {
+				return err
+			}
+			for _, g := range got {
+				want, known := simulated.InstanceType(g.Name)
+				if err := errors.Join(checkEqual("known", known, true), checkEqual(g.Name, g, want)); err != nil {
+					return err
+				}
+			}
+			return checkEqual("types", len(got), len(names))
+		}},
+		{"AnUnknownTypeIsRefused", func() error {
+			_, err := templates.DescribeTypes(t.Context(), []string{"m5.large", "m5.none"})
+			return checkEqual("the code", cluster.ErrorCode(err), "InvalidInstanceType")
+		}},
+		{"TypesAreFoundByAttributes", func() error {
+			made, err := client.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+				LaunchTemplateName: aws.String("selection"), LaunchTemplateData: &types.RequestLaunchTemplateData{
+					InstanceRequirements: &types.InstanceRequirementsRequest{
+						VCpuCount:        &types.VCpuCountRangeRequest{Min: aws.Int32(4), Max: aws.Int32(8)},
+						MemoryMiB:        &types.MemoryMiBRequest{Min: aws.Int32(30000)},
+						AcceleratorCount: &types.AcceleratorCountRequest{Max: aws.Int32(0)},
+						AllowedInstanceTypes: []string{"m5.xlarge", "m5.2xlarge", "r5.xlarge", "g4dn.2xlarge",
+							"t3.2xlarge"},
+					},
+				},
+			})
+			if err != nil {
+				return err
+			}
+			got, err := templates.LaunchTemplate(t.Context(),
+				cluster.TemplateRef{ID: *made.LaunchTemplate.LaunchTemplateId, Version: "1"})
+			if err != nil {
+				return err
+			}
+			names, err := templates.MatchTypes(t.Context(), got.Requirements)
+			slices.Sort(names)
+			return errors.Join(err, checkEqual("type", got.Type, ""),
+				checkEqual("matching", strings.Join(names, " "), "m5.2xlarge r5.xlarge"))
 		}},
 		{"AnImageIsFoundByItsName", func() error {
 			images, err := client.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"amazon"}})

@@ -44,6 +44,7 @@ func motoScaler(t *testing.T) *scaler {
 			"ALaunchThatFailedIsTold":          "moto's launches do not fail",
 			"NoMoreThanFiftyInstancesAtOnce":   "moto takes any number",
 			"ATemplateThatIsNotThereIsRefused": "moto answers a validation error of its own",
+			"TypesAreFoundByAttributes":        "moto fails itself at a selection by attributes",
 		},
 	}
 }

@@ -30,11 +30,11 @@ func (g *observedGroups) DeletePolicy(ctx context.Context, group, name string) e
 	return g.Groups.DeletePolicy(ctx, group, name)
 }
 
-func (g *observedGroups) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
+func (g *observedGroups) PutScalingMetrics(ctx context.Context, points []cluster.Datapoint) error {
 	for _, p := range points {
 		g.checker.publishedMetric = p.Percent
 	}
-	return g.Groups.PutReservation(ctx, points)
+	return g.Groups.PutScalingMetrics(ctx, points)
 }
 
 func (g *observedGroups) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {

@@ -28,8 +28,8 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": slices.Concat(taskSets(), immediateScaleOut),
-	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut),
+	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes()),
+	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -43,6 +43,17 @@ var immediateScaleOut = []string{
 	"provider# *cluster.CapacityProvider.Scaling.Immediate",
 	"provider# *cluster.CapacityProvider.PreviousSettings.Scaling.Immediate",
 	"scaling# *cluster.ScalingHistory.LookAgainAt",
+}
+
+// launchTypes returns the fields of the types that a group launches, which the first two versions
+// did not have.
+func launchTypes() (fields []string) {
+	for _, field := range []string{"", ".ByAttributes", ".ReadAt", ".Source", ".Types", ".Types[]",
+		".Types[].Architecture", ".Types[].GPUs", ".Types[].Interfaces", ".Types[].Memory", ".Types[].Name",
+		".Types[].VCPUs"} {
+		fields = append(fields, "scaling# *cluster.ScalingHistory.Launches"+field)
+	}
+	return fields
 }
 
 // accountSettings are the fields of a kind of row that the first version did not have.

@@ -83,6 +83,7 @@ type Groups interface {
 	handler.AutoScaling
 	handler.GroupUpdates
 	handler.LaunchTemplates
+	handler.InstanceTypes
 	handler.Hosts
 	handler.Metrics
 }
@@ -335,6 +336,7 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 			groups := i.groupsFor(name)
 			h := &managedscaling.Handler{
 				State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Groups: groups, Metrics: groups,
+				Types: groups,
 				Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
 				Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 			}

@@ -7,6 +7,7 @@ package autoscaling
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,6 +69,15 @@ func toGroup(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 	}
 	if spec := mixedTemplate(d); spec != nil {
 		out.Template = templateName(spec)
+	}
+	for _, o := range templateOverrides(d) {
+		switch {
+		case aws.ToString(o.InstanceType) != "":
+			out.Types = append(out.Types, *o.InstanceType)
+		case o.InstanceRequirements != nil:
+			requirements, _ := json.Marshal(o.InstanceRequirements) // plain values, which always have a JSON form
+			out.Requirements = append(out.Requirements, string(requirements))
+		}
 	}
 	for _, t := range d.Tags {
 		out.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)

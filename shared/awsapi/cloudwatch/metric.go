@@ -12,7 +12,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// Metrics calls CloudWatch to publish managed scaling's metric, and to set alarms on it.
+// Metrics calls CloudWatch to publish managed scaling's metrics, and to set alarms.
 type Metrics struct {
 	Client *cloudwatch.Client
 }
@@ -20,9 +20,9 @@ type Metrics struct {
 // NewMetrics returns the metrics that a configuration of the SDK leads to.
 func NewMetrics(c aws.Config) *Metrics { return &Metrics{Client: cloudwatch.NewFromConfig(c)} }
 
-// metricBatch is how many datapoints one call publishes. CloudWatch takes up to 1,000, in at most 1
-// MB (CloudWatch API, PutMetricData).
-const metricBatch = 500
+// metricBatch is how many providers one call publishes for, with two values each. CloudWatch takes
+// up to 1,000 values, in at most 1 MB (CloudWatch API, PutMetricData).
+const metricBatch = 250
 
 func metricDimensions(clusterName, provider string) []types.Dimension {
 	return []types.Dimension{
@@ -31,19 +31,22 @@ func metricDimensions(clusterName, provider string) []types.Dimension {
 	}
 }
 
-// PutReservation publishes datapoints in percent. All must have the same namespace.
-func (m *Metrics) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
+// PutScalingMetrics publishes datapoints of both metrics. All must have the same namespace.
+func (m *Metrics) PutScalingMetrics(ctx context.Context, points []cluster.Datapoint) error {
 	for batch := range slices.Chunk(points, metricBatch) {
 		in := &cloudwatch.PutMetricDataInput{Namespace: &batch[0].Namespace}
 		for _, p := range batch {
+			dimensions := metricDimensions(p.Cluster, p.Provider)
 			in.MetricData = append(in.MetricData, types.MetricDatum{
-				MetricName: aws.String(cluster.ReservationMetric), Dimensions: metricDimensions(p.Cluster, p.Provider),
-				Timestamp: &p.At,
-				Value:     &p.Percent, Unit: types.StandardUnitPercent,
+				MetricName: aws.String(cluster.ReservationMetric), Dimensions: dimensions, Timestamp: &p.At,
+				Value: &p.Percent, Unit: types.StandardUnitPercent,
+			}, types.MetricDatum{
+				MetricName: aws.String(cluster.DesiredCapacityMetric), Dimensions: dimensions, Timestamp: &p.At,
+				Value: aws.Float64(float64(p.Desired)), Unit: types.StandardUnitCount,
 			})
 		}
 		if _, err := m.Client.PutMetricData(ctx, in); err != nil {
-			return awsapi.WrapCallError(err, "publishing %s", cluster.ReservationMetric)
+			return awsapi.WrapCallError(err, "publishing the metrics of managed scaling")
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
-// Package launchtemplate calls Amazon EC2 for launch templates: node-group updates find and create
-// their versions. It is apart from package awsapi because EC2's client is large and only the
-// functions of node groups need it. Errors are those of awsapi.CallError. Start at
-// [Templates.LaunchTemplate].
+// Package launchtemplate calls Amazon EC2 for what Auto Scaling groups launch: node-group updates
+// find and create versions of launch templates, managed scaling asks how large instance types are.
+// It is apart from package awsapi because EC2's client is large and only the functions of groups
+// need it. Errors are those of awsapi.CallError. Start at [Templates.LaunchTemplate].
 package launchtemplate
 
 import (
@@ -19,7 +19,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// Templates calls EC2 for launch templates.
+// Templates calls EC2 for launch templates and instance types.
 type Templates struct {
 	Client *ec2.Client
 }
@@ -33,7 +33,15 @@ func (t *Templates) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef)
 	if err != nil {
 		return nil, err
 	}
-	return toLaunchTemplate(v), nil
+	out := toLaunchTemplate(v)
+	if d := v.LaunchTemplateData; d != nil && d.InstanceRequirements != nil {
+		requirements, err := json.Marshal(d.InstanceRequirements)
+		if err != nil {
+			return nil, fmt.Errorf("reading the instance requirements of launch template %s: %w", out, err)
+		}
+		out.Requirements = string(requirements)
+	}
+	return out, nil
 }
 
 // describeVersion finds the template by id if the reference has one, otherwise by name. EC2 refuses
@@ -65,6 +73,7 @@ func toLaunchTemplate(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
 		Version: aws.ToInt64(v.VersionNumber)}
 	if v.LaunchTemplateData != nil {
 		out.Image = aws.ToString(v.LaunchTemplateData.ImageId)
+		out.Type = string(v.LaunchTemplateData.InstanceType)
 	}
 	return out
 }
@@ -147,17 +156,23 @@ func toRequestData(described *types.ResponseLaunchTemplateData) (*types.RequestL
 	if err != nil {
 		return nil, err
 	}
+	out := new(types.RequestLaunchTemplateData)
+	return out, decodeMembers(data, out)
+}
+
+// decodeMembers reads members that are present into a type of a request that has all of them.
+func decodeMembers(data []byte, to any) error {
 	var members any
 	if err := json.Unmarshal(data, &members); err != nil {
-		return nil, err
+		return err
 	}
-	if data, err = json.Marshal(withoutEmpty(members)); err != nil {
-		return nil, err
+	data, err := json.Marshal(withoutEmpty(members))
+	if err != nil {
+		return err
 	}
-	out := new(types.RequestLaunchTemplateData)
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	return out, d.Decode(out)
+	return d.Decode(to)
 }
 
 // withoutEmpty removes null and empty strings, which stand for absent members.

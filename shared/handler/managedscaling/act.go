@@ -174,3 +174,19 @@ func (e *execution) isStillFree(ctx context.Context, ec2ID string, v *snapshot.I
 	i, err := readInstance(ctx, store, clusterName, v.ID)
 	return i == nil || i.ReleasedIn == e.group.Name, err
 }
+
+// addDatapoint adds the values of the provider's metrics to those that the round publishes. The
+// desired capacity is the one that the group has now.
+func (e *execution) addDatapoint(resized bool) {
+	if !e.decision.Published {
+		return
+	}
+	desired := e.group.Desired
+	if resized {
+		desired = e.decision.Desired
+	}
+	e.round.points = append(e.points, cluster.Datapoint{
+		Namespace: e.round.Settings.ScalingNamespace, Cluster: e.of.Cluster, Provider: e.provider.Name,
+		Percent: e.decision.Reservation, Desired: desired, At: e.round.Clock.Now(),
+	})
+}

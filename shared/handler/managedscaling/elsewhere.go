@@ -18,7 +18,9 @@ import (
 func (r *round) decideProvider(
 	ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old *cluster.ScalingHistory,
 ) (scaling.Decision, error) {
-	in := r.decisionInput(p, g, *old)
+	history := *old
+	history.Launches = r.launchTypes(ctx, p, g, old.Launches)
+	in := r.decisionInput(p, g, history)
 	d := scaling.Decide(in)
 	if len(d.Unregistered) == 0 {
 		return d, nil

@@ -15,11 +15,13 @@ import (
 
 // Handler is the managed-scaling function: its ports and settings.
 type Handler struct {
-	State    state.Store
-	ECS      handler.ECS
-	Hosts    handler.Hosts
-	Groups   handler.AutoScaling
-	Metrics  handler.Metrics
+	State   state.Store
+	ECS     handler.ECS
+	Hosts   handler.Hosts
+	Groups  handler.AutoScaling
+	Metrics handler.Metrics
+	// Types may be nil: then the sizes of a group's instances are known once one has registered.
+	Types    handler.InstanceTypes
 	Clock    handler.Clock
 	Settings handler.Settings
 	Decoder  awsevent.Decoder
@@ -50,7 +52,7 @@ func (h *Handler) publish(ctx context.Context, points []cluster.Datapoint) error
 	if len(points) == 0 {
 		return nil
 	}
-	return cluster.Wrap(h.Metrics.PutReservation(ctx, points), "publishing %s", cluster.ReservationMetric)
+	return cluster.Wrap(h.Metrics.PutScalingMetrics(ctx, points), "publishing the metrics")
 }
 
 // HandleMessages handles events of alarms, and of instances whose termination waits for the

@@ -29,7 +29,7 @@ type round struct {
 	// waiting has the tasks that wait by capacity provider, daemons what DAEMON services need.
 	waiting map[string][]scaling.WaitingTasks
 	daemons []*placement.Spec
-	// points are the values of the metric to publish.
+	// points are the values of the metrics to publish.
 	points []cluster.Datapoint
 }
 

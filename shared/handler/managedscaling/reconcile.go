@@ -62,16 +62,11 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if err := r.scheduleLook(ctx, old, &next); err != nil {
 		return err
 	}
-	if d.Published {
-		r.points = append(r.points, cluster.Datapoint{
-			Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: name, Percent: d.Reservation,
-			At: r.Clock.Now(),
-		})
-	}
 	// A race that is lost from here on is made up for the next minute, and must not keep the rest
 	// from being done.
 	e := execution{round: r, provider: p, group: a.group, decision: &d}
 	resized, actErr := e.carryOut(ctx)
+	e.addDatapoint(resized)
 	if !resized {
 		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}

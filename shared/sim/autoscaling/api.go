@@ -56,6 +56,9 @@ func (e *scaler) forScheduler(g *group) *cluster.AutoScalingGroup {
 		Zones: slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region)), Template: g.Template,
 		Weighted: slices.ContainsFunc(g.Types, func(t weightedType) bool { return t.Weight != "" }),
 	}
+	for _, t := range g.Types {
+		d.Types = append(d.Types, t.Type)
+	}
 	for k := range g.Members {
 		m := &g.Members[k]
 		d.Instances = append(d.Instances, cluster.GroupInstance{

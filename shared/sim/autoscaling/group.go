@@ -124,7 +124,11 @@ func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
 		if err := e.checkNewGroup(g); err != nil {
 			return err
 		}
-		g.Template = e.templates.CreateInStep("berth/"+s.Name, cmp.Or(s.Image, "ami-1"), now).String()
+		data := ec2.Data{"ImageId": cmp.Or(s.Image, "ami-1")}
+		if s.Machine.CPU == 0 { // a type of EC2's, with its size
+			data["InstanceType"] = s.Machine.Type
+		}
+		g.Template = e.templates.CreateInStep("berth/"+s.Name, data, now).String()
 		e.insertGroup(g, now)
 		return nil
 	})

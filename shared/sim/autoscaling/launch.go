@@ -131,6 +131,10 @@ func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error)
 	if p.machine.Type == "" {
 		if p.machine.Type = data.TextMember("InstanceType"); len(g.Types) > 0 {
 			p.machine.Type = g.Types[0].Type
+		} else if p.machine.Type == "" {
+			if p.machine.Type, err = data.SelectType(); err != nil {
+				return p, err
+			}
 		}
 		if _, _, _, err := p.machine.RegisteredSize(); err != nil {
 			return p, cluster.Errorf("InvalidParameterValue",

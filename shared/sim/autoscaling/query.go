@@ -52,8 +52,8 @@ type mixedInput struct {
 	LaunchTemplate struct {
 		LaunchTemplateSpecification templateInput
 		Overrides                   []struct {
-			InstanceType, WeightedCapacity string
-			LaunchTemplateSpecification    protocol.Tree
+			InstanceType, WeightedCapacity                    string
+			LaunchTemplateSpecification, InstanceRequirements protocol.Tree
 		}
 	}
 }
@@ -188,16 +188,20 @@ func (g *group) setZones(in *updateInput, region string) error {
 }
 
 // updateTemplate reads the launch template of a group, or its mixed instances policy: the later
-// replaces the earlier. Launch templates per instance type are not simulated, and refused.
+// replaces the earlier. Launch templates per instance type, and selections by attributes
+// in place of a type, are not simulated, and refused.
 func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 	spec := in.LaunchTemplate
 	var types []weightedType
 	if in.MixedInstancesPolicy != nil {
 		spec = in.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification
 		for n, o := range in.MixedInstancesPolicy.LaunchTemplate.Overrides {
+			member := fmt.Sprintf("MixedInstancesPolicy.LaunchTemplate.Overrides.member.%d.", n+1)
 			if o.LaunchTemplateSpecification != nil {
-				return protocol.UnknownParameter(fmt.Sprintf(
-					"MixedInstancesPolicy.LaunchTemplate.Overrides.member.%d.LaunchTemplateSpecification", n+1))
+				return protocol.UnknownParameter(member + "LaunchTemplateSpecification")
+			}
+			if o.InstanceRequirements != nil {
+				return protocol.UnknownParameter(member + "InstanceRequirements")
 			}
 			types = append(types, weightedType{o.InstanceType, o.WeightedCapacity})
 		}

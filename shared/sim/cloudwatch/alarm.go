@@ -161,11 +161,13 @@ func (c *Service) RemoveAlarms(names []string) {
 	}
 }
 
-// PutReservation publishes datapoints of managed scaling's metric.
-func (c *Service) PutReservation(_ context.Context, points []cluster.Datapoint) error {
+// PutScalingMetrics publishes datapoints of managed scaling's metrics.
+func (c *Service) PutScalingMetrics(_ context.Context, points []cluster.Datapoint) error {
 	return c.kernel.Change(func(now time.Time) error {
 		for _, p := range points {
 			c.publishSample(ReservationMetric(p.Namespace, p.Cluster, p.Provider), singleSample(p.At, p.Percent), now)
+			c.publishSample(scalingMetric(cluster.DesiredCapacityMetric, p.Namespace, p.Cluster, p.Provider),
+				singleSample(p.At, float64(p.Desired)), now)
 		}
 		return nil
 	})

@@ -16,9 +16,14 @@ type Metric struct {
 	Dimensions      map[string]string
 }
 
-// ReservationMetric returns managed scaling's metric of a capacity provider.
+// ReservationMetric returns the metric of a capacity provider that managed scaling sets alarms on.
 func ReservationMetric(namespace, clusterName, provider string) Metric {
-	return Metric{namespace, cluster.ReservationMetric, map[string]string{
+	return scalingMetric(cluster.ReservationMetric, namespace, clusterName, provider)
+}
+
+// scalingMetric returns one of managed scaling's metrics of a capacity provider.
+func scalingMetric(name, namespace, clusterName, provider string) Metric {
+	return Metric{namespace, name, map[string]string{
 		cluster.DimensionCluster: clusterName, cluster.DimensionProvider: provider,
 	}}
 }

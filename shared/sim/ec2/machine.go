@@ -31,24 +31,30 @@ type Machine struct {
 	Attributes map[string]string
 }
 
-// machines are common EC2 types. Memory is what ECS registers, which is without the share of the
-// operating system.
-var machines = map[string]struct {
-	vcpu   int64
-	memory int64
-	gpus   int
-}{
-	"t3.micro": {2, 904, 0}, "t3.small": {2, 1904, 0}, "t3.medium": {2, 3827, 0}, "t3.large": {2, 7764, 0},
-	"t3.xlarge": {4, 15758, 0}, "t3.2xlarge": {8, 31745, 0},
-	"t4g.small": {2, 1849, 0}, "t4g.medium": {2, 3773, 0},
-	"m5.large": {2, 7689, 0}, "m5.xlarge": {4, 15605, 0}, "m5.2xlarge": {8, 31438, 0}, "m5.4xlarge": {16, 63094, 0},
-	"m6i.large": {2, 7709, 0}, "m6i.xlarge": {4, 15651, 0}, "m6i.2xlarge": {8, 31532, 0}, "m6i.4xlarge": {16, 63294, 0},
-	"m6g.large": {2, 7652, 0}, "m6g.xlarge": {4, 15552, 0},
-	"c5.large": {2, 3713, 0}, "c5.xlarge": {4, 7652, 0}, "c5.2xlarge": {8, 15529, 0}, "c5.4xlarge": {16, 31281, 0},
-	"r5.large": {2, 15618, 0}, "r5.xlarge": {4, 31464, 0}, "r5.2xlarge": {8, 63155, 0},
-	"g4dn.xlarge": {4, 15559, 1}, "g4dn.2xlarge": {8, 31373, 1}, "g4dn.12xlarge": {48, 189283, 4},
-	"g5.xlarge": {4, 15559, 1}, "g5.12xlarge": {48, 189283, 4},
-	"p3.2xlarge": {8, 61122, 1}, "p3.8xlarge": {32, 245671, 4}, "p3.16xlarge": {64, 491839, 8},
+// machineSize is the size of an EC2 type. Registered is the memory that ECS registers, which is
+// without the share of the operating system; advertised is EC2's figure. Both are in MiB.
+type machineSize struct {
+	vcpu, registered int64
+	gpus             int
+	advertised       int64
+	interfaces       int
+}
+
+// machines are common EC2 types.
+var machines = map[string]machineSize{
+	"t3.micro": {2, 904, 0, 1024, 2}, "t3.small": {2, 1904, 0, 2048, 3}, "t3.medium": {2, 3827, 0, 4096, 3},
+	"t3.large": {2, 7764, 0, 8192, 3}, "t3.xlarge": {4, 15758, 0, 16384, 4}, "t3.2xlarge": {8, 31745, 0, 32768, 4},
+	"t4g.small": {2, 1849, 0, 2048, 3}, "t4g.medium": {2, 3773, 0, 4096, 3}, "m5.large": {2, 7689, 0, 8192, 3},
+	"m5.xlarge": {4, 15605, 0, 16384, 4}, "m5.2xlarge": {8, 31438, 0, 32768, 4},
+	"m5.4xlarge": {16, 63094, 0, 65536, 8}, "m6i.large": {2, 7709, 0, 8192, 3}, "m6i.xlarge": {4, 15651, 0, 16384, 4},
+	"m6i.2xlarge": {8, 31532, 0, 32768, 4}, "m6i.4xlarge": {16, 63294, 0, 65536, 8},
+	"m6g.large": {2, 7652, 0, 8192, 3}, "m6g.xlarge": {4, 15552, 0, 16384, 4}, "c5.large": {2, 3713, 0, 4096, 3},
+	"c5.xlarge": {4, 7652, 0, 8192, 4}, "c5.2xlarge": {8, 15529, 0, 16384, 4}, "c5.4xlarge": {16, 31281, 0, 32768, 8},
+	"r5.large": {2, 15618, 0, 16384, 3}, "r5.xlarge": {4, 31464, 0, 32768, 4}, "r5.2xlarge": {8, 63155, 0, 65536, 4},
+	"g4dn.xlarge": {4, 15559, 1, 16384, 3}, "g4dn.2xlarge": {8, 31373, 1, 32768, 3},
+	"g4dn.12xlarge": {48, 189283, 4, 196608, 8}, "g5.xlarge": {4, 15559, 1, 16384, 4},
+	"g5.12xlarge": {48, 189283, 4, 196608, 15}, "p3.2xlarge": {8, 61122, 1, 62464, 4},
+	"p3.8xlarge": {32, 245671, 4, 249856, 8}, "p3.16xlarge": {64, 491839, 8, 499712, 8},
 }
 
 // MachineTypes returns the EC2 types that have a size, sorted.
@@ -74,7 +80,7 @@ func (m Machine) RegisteredSize() (cpu, memory int64, gpus int, err error) {
 		if !ok {
 			return 0, 0, 0, fmt.Errorf("adding instances: type %q is unknown and has no size", m.Type)
 		}
-		return known.vcpu * 1024, known.memory, known.gpus, nil
+		return known.vcpu * 1024, known.registered, known.gpus, nil
 	}
 	cpu = m.CPU * 1024 / 1000
 	if m.CPU < 0 || m.Memory < 0 || m.GPUs < 0 || cpu >= MaxSize || m.Memory >= MaxSize {

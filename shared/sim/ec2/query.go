@@ -26,9 +26,12 @@ func (e *Templates) QueryService() protocol.QueryService {
 			"DeleteLaunchTemplate":           protocol.StrictAction(a.deleteLaunchTemplate),
 			"DeleteTags":                     protocol.StrictAction(a.deleteTags),
 			"DescribeImages":                 protocol.StrictAction(describeImages),
+			"DescribeInstanceTypes":          protocol.StrictAction(a.describeInstanceTypes),
 			"DescribeLaunchTemplateVersions": protocol.StrictAction(a.describeLaunchTemplateVersions),
 			"DescribeLaunchTemplates":        protocol.StrictAction(a.describeLaunchTemplates),
-			"ModifyLaunchTemplate":           protocol.StrictAction(a.modifyLaunchTemplate),
+			"GetInstanceTypesFromInstanceRequirements": protocol.StrictAction(
+				a.getInstanceTypesFromInstanceRequirements),
+			"ModifyLaunchTemplate": protocol.StrictAction(a.modifyLaunchTemplate),
 		}}
 }
 

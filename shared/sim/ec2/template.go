@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -48,8 +49,8 @@ func (e *Templates) ResolveTemplate(ref cluster.TemplateRef) (*cluster.LaunchTem
 }
 
 // CreateInStep makes a launch template with one version, of any name. It belongs in a step.
-func (e *Templates) CreateInStep(name, image string, now time.Time) *cluster.LaunchTemplate {
-	return e.addTemplate(name, templateVersion{Data: Data{"ImageId": image}}, now).forScheduler(1)
+func (e *Templates) CreateInStep(name string, data Data, now time.Time) *cluster.LaunchTemplate {
+	return e.addTemplate(name, templateVersion{Data: data}, now).forScheduler(1)
 }
 
 // templateVersion is one version of a launch template.
@@ -75,8 +76,14 @@ func (t *launchTemplate) StoredRow() (string, string, any) { return bucket, t.ID
 
 // forScheduler returns version n in Berth's terms.
 func (t *launchTemplate) forScheduler(n int64) *cluster.LaunchTemplate {
-	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n,
-		Image: t.Versions[n-1].Data.TextMember("ImageId")}
+	data := t.Versions[n-1].Data
+	out := &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n, Image: data.TextMember("ImageId"),
+		Type: data.TextMember("InstanceType")}
+	if wanted := data["InstanceRequirements"]; wanted != nil {
+		text, _ := json.Marshal(wanted) // maps and texts, which always have a JSON form
+		out.Requirements = string(text)
+	}
+	return out
 }
 
 // AddTemplate creates a launch template with one version, and returns its id.
@@ -85,7 +92,7 @@ func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 		if err := e.checkNewName(name); err != nil {
 			return err
 		}
-		id = e.CreateInStep(name, image, now).ID
+		id = e.CreateInStep(name, Data{"ImageId": image}, now).ID
 		return nil
 	})
 	return id, err

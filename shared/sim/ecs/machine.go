@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -74,17 +73,12 @@ func (e *agents) registerMachine(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*i
 	return i, nil
 }
 
-// builtInAttributes are those that the agent registers by itself. Of the known types only the
-// Graviton ones have an ARM processor.
+// builtInAttributes are those that the agent registers by itself.
 func builtInAttributes(zone, machine, image string) []attribute {
-	arch := "x86_64"
-	if strings.HasPrefix(machine, "t4g.") || strings.HasPrefix(machine, "m6g.") {
-		arch = "arm64"
-	}
 	out := []attribute{
 		{Name: cluster.AttributeZone, Value: zone}, {Name: cluster.AttributeInstanceType, Value: machine},
 		{Name: "ecs.os-type", Value: "linux"}, {Name: "ecs.ami-id", Value: cmp.Or(image, ec2.DefaultImage)},
-		{Name: "ecs.cpu-architecture", Value: arch},
+		{Name: "ecs.cpu-architecture", Value: ec2.Architecture(machine)},
 	}
 	for _, name := range capabilities {
 		out = append(out, attribute{Name: name})
