@@ -1,6 +1,8 @@
 package autoscaling
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,5 +29,20 @@ func TestMixedInstancesPolicyIsRead(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+func TestLaunchedTypesAreRead(t *testing.T) {
+	got := toGroup(types.AutoScalingGroup{MixedInstancesPolicy: &types.MixedInstancesPolicy{
+		LaunchTemplate: &types.LaunchTemplate{Overrides: []types.LaunchTemplateOverrides{
+			{InstanceType: aws.String("m5.xlarge")}, {InstanceType: aws.String("m5.large")},
+			{InstanceRequirements: &types.InstanceRequirements{
+				VCpuCount: &types.VCpuCountRequest{Min: aws.Int32(2)}, BareMetal: types.BareMetalExcluded,
+			}},
+		}},
+	}})
+	if !slices.Equal(got.Types, []string{"m5.xlarge", "m5.large"}) || len(got.Requirements) != 1 ||
+		!strings.Contains(got.Requirements[0], `"VCpuCount":{"Max":null,"Min":2}`) {
+		t.Errorf("%+v", got)
 	}
 }
