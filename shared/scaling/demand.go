@@ -177,7 +177,7 @@ func (g *demandGroup) boundByPacking(model launchModel, largest, smallest *sampl
 	}
 	one := placement.Request{Spec: &spec, Count: 1, Target: g.target, Unexplained: true}
 	if fits, why := smallest.capacityFor(one); fits == 0 {
-		d.ExcludedBecause = model.describeMisfit(one, why, largest)
+		d.ExcludedBecause = model.describeTooLarge(one, why, largest)
 		return d
 	}
 	all := one

@@ -10,6 +10,7 @@
 //
 //	instances.go    what each instance of the group counts as
 //	protection.go   which instances the group must not take (C6)
+//	launchmodel.go  what the next instances of the group are like (C2)
 //	demand.go       how many more instances the waiting tasks need (C2)
 //	metric.go       CapacityProviderReservation (C1)
 //	size.go         the desired capacity (C3, C5, C8)

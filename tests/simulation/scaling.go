@@ -12,6 +12,7 @@ import (
 	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 	"berth/shared/sim/kernel"
 	"berth/shared/state"
 )
@@ -45,6 +46,9 @@ type scalingShape struct {
 	// Replacing replaces instances that never register. Without it they stay, and some register
 	// after managed scaling has given them up.
 	Replacing bool
+	// Oversized gives the group an instance type of EC2's, and the cluster a service whose task no
+	// such instance can hold.
+	Oversized bool
 }
 
 func drawScalingShape(rng *rand.Rand) scalingShape {
@@ -125,6 +129,7 @@ func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
 	s.shape = drawScalingShape(s.random)
 	// A source of its own leaves the other draws of each seed as they were.
 	s.shape.Replacing = rand.New(rand.NewPCG(r.Seed, 0x7265)).IntN(2) == 0
+	s.shape.Oversized = rand.New(rand.NewPCG(r.Seed, 0x747c)).IntN(3) == 0
 	if s.shape = r.Shape.adjustShape(r.Plant.adjustShape(s.shape)); !faultless {
 		s.failRate, s.slowRate = 0.3*s.random.Float64(), 0.3*s.random.Float64()
 		s.silentRate, s.ambiguousRate = 0.1*s.random.Float64(), 0.1*s.random.Float64()
@@ -184,12 +189,16 @@ func (s *scalingWorld) drawLaunchFault(string, int64) (f autoscaling.LaunchFault
 	return f
 }
 
-// scalingDefinitions are the load's task definition, of which four tasks fit on an instance, and a
-// daemon's.
+// scalingDefinitions are the load's task definition, of which four tasks fit on an instance, a
+// daemon's, and that of the oversized task.
 var scalingDefinitions = []string{
 	`{"family":"load","containerDefinitions":[{"name":"main","image":"i","cpu":450,"memory":400}]}`,
 	`{"family":"log","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
+	`{"family":"oversized","containerDefinitions":[{"name":"main","image":"i","cpu":450,"memory":3000}]}`,
 }
+
+// typedMachine is as large as [machine], with a type that EC2 describes.
+var typedMachine = ec2.Machine{Type: "t3.small", Zones: machine.Zones}
 
 // createScaledCluster creates the cluster, its group, the capacity provider and the services.
 func (s *scalingWorld) createScaledCluster() error {
@@ -201,8 +210,12 @@ func (s *scalingWorld) createScaledCluster() error {
 	for _, d := range scalingDefinitions {
 		s.registerDefinition(d)
 	}
+	groupMachine := machine
+	if s.shape.Oversized {
+		groupMachine = typedMachine
+	}
 	arn, err := s.AWS.Groups.AddGroup(autoscaling.GroupSpec{
-		Name: scaledGroup, Cluster: clusterName, Machine: machine, Min: s.shape.Min, Max: s.shape.Max,
+		Name: scaledGroup, Cluster: clusterName, Machine: groupMachine, Min: s.shape.Min, Max: s.shape.Max,
 		Desired: s.shape.Min, Protects: s.shape.Protection,
 		Tags: map[string]string{handler.OwnerTag: installation.Name},
 	})
@@ -235,6 +248,12 @@ func (s *scalingWorld) createScaledCluster() error {
 		if _, err := s.API.Services.CreateService(ctx,
 			operation.CreateService{Cluster: clusterName, Name: "log", TaskDefinition: "log:1",
 				Strategy: cluster.Daemon}); err != nil {
+			return err
+		}
+	}
+	if s.shape.Oversized {
+		if _, err := s.API.Services.CreateService(ctx, operation.CreateService{Cluster: clusterName,
+			Name: "oversized", TaskDefinition: "oversized:1", Desired: new(1)}); err != nil {
 			return err
 		}
 	}

@@ -33,6 +33,8 @@ const (
 	ReleaseProtected ScalingBug = "a protected instance is released"
 	// ReplaceUnasked replaces unregistered instances although no tag asks for it (C5).
 	ReplaceUnasked ScalingBug = "instances are replaced although no tag asks for it"
+	// IgnoreTypes does not know how large the group's instance type is (C2).
+	IgnoreTypes ScalingBug = "an empty group starts for a task that its type cannot hold"
 )
 
 // ScalingBugs lists the bugs, each with the failure by which it must be found. Other failures do
@@ -41,7 +43,7 @@ var ScalingBugs = map[ScalingBug]string{
 	ChangeMinimum: "C7: the desired capacity is set to", ExceedMaximum: "C7: the desired capacity is set to",
 	CountDaemons: "has 0 tasks, protected from scale-in: true", IgnoreWarmup: "C3: scaled out to",
 	BothScalers: "C1: two scalers are in charge", KeepLowAlarm: "-low false", ReleaseProtected: "invariant 7: ",
-	ReplaceUnasked: "is replaced although no tag asks for it",
+	ReplaceUnasked: "is replaced although no tag asks for it", IgnoreTypes: "C2: 2 instances are launched",
 }
 
 // matchingFailures returns the failures that show the bug.
@@ -71,6 +73,8 @@ func (b ScalingBug) adjustShape(s scalingShape) scalingShape {
 		s.UntilRegistered = false
 	case ReplaceUnasked:
 		s.Replacing = false
+	case IgnoreTypes:
+		s.Oversized, s.Min = true, 0
 	}
 	return s
 }
@@ -126,6 +130,13 @@ func (b ScalingBug) wrapGroups(function string, g installation.Groups) installat
 type buggyScalingGroups struct {
 	installation.Groups
 	bug ScalingBug
+}
+
+func (g *buggyScalingGroups) DescribeTypes(ctx context.Context, names []string) ([]cluster.InstanceType, error) {
+	if g.bug == IgnoreTypes {
+		return nil, cluster.Errorf("UnauthorizedOperation", "the simulation plants this refusal")
+	}
+	return g.Groups.DescribeTypes(ctx, names)
 }
 
 // boundsError is by how much the group's bounds are misread.

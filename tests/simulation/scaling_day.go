@@ -22,6 +22,9 @@ const (
 // the end managed scaling is switched off.
 func (s *scalingWorld) runDayAndSettle() {
 	s.runUntil(s.Loop.Now().Add(5 * time.Minute))
+	if g := s.describeGroup(); g.Desired > s.shape.Min {
+		s.checker.Fail("C2: %d instances are launched although no task that fits waits", g.Desired-s.shape.Min)
+	}
 	s.faults.active = true
 	s.runDay()
 	s.endTargetTracking()

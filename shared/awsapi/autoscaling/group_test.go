@@ -42,7 +42,7 @@ func TestLaunchedTypesAreRead(t *testing.T) {
 		}},
 	}})
 	if !slices.Equal(got.Types, []string{"m5.xlarge", "m5.large"}) || len(got.Requirements) != 1 ||
-		!strings.Contains(got.Requirements[0], `"VCpuCount":{"Max":null,"Min":2}`) {
+		!strings.Contains(got.Requirements[0], `"VCpuCount":{"Min":2,"Max":null}`) {
 		t.Errorf("%+v", got)
 	}
 }

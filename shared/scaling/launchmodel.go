@@ -182,8 +182,8 @@ func (m launchModel) knownNeeds(s *placement.Spec) *placement.Spec {
 	return &known
 }
 
-// describeMisfit says why one task does not fit on the smallest size, and on which type.
-func (m launchModel) describeMisfit(
+// describeTooLarge says why one task does not fit on the smallest size, and on which type.
+func (m launchModel) describeTooLarge(
 	one placement.Request, why *cluster.Diagnosis, largest *sampleCluster,
 ) string {
 	text, most := "a task does not fit even on an empty instance of the group's smallest type", false
