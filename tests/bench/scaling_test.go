@@ -31,7 +31,7 @@ func (g *sizedGroup) SetDesired(context.Context, string,
 	return nil
 }
 func (g *sizedGroup) SetInstanceProtection(context.Context, string, []string, bool) error { return nil }
-func (g *sizedGroup) PutScalingMetrics(context.Context, []cluster.Datapoint) error           { return nil }
+func (g *sizedGroup) PutScalingMetrics(context.Context, []cluster.Datapoint) error        { return nil }
 func (g *sizedGroup) PutMetricAlarm(context.Context, cluster.MetricAlarm) error           { return nil }
 func (g *sizedGroup) DeleteAlarms(context.Context, []string) error                        { return nil }
 
