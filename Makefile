@@ -19,9 +19,9 @@ local: ## deploy template.yaml to an emulator of AWS on this machine, with a sim
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
 	@go build -o .cache/bin/local ./tests/local && exec .cache/bin/local
 
-invoke: ## have a function handle an event, without Docker: FUNCTION=task-state-change EVENT=events/task-stopped.json
+invoke: ## have a function handle an event with its state, without Docker: EVENT=events/task-stopped.json
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
-	@go build -o .cache/bin/invoke ./tests/invoke && exec .cache/bin/invoke -function "$(FUNCTION)" -event "$(EVENT)"
+	@go build -o .cache/bin/invoke ./tests/invoke && exec .cache/bin/invoke $(if $(FUNCTION),-function "$(FUNCTION)") -event "$(EVENT)"
 
 deploy: ## build for AWS and deploy with the sam CLI, which asks what it must know the first time
 	CGO_ENABLED=0 GOFLAGS="$(LAMBDA_GOFLAGS)" sam build

@@ -69,6 +69,18 @@ func (c caller) putObject(ctx context.Context, path string, body []byte) error {
 	return nil
 }
 
+// CallTable calls an operation of DynamoDB as the root user.
+func (c *Cloud) CallTable(ctx context.Context, operation, body string) ([]byte, error) {
+	answer, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, request{
+		service: "dynamodb", method: http.MethodPost, path: "/", body: []byte(body),
+		contentType: "application/x-amz-json-1.0", target: "DynamoDB_20120810." + operation,
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", operation, err)
+	}
+	return answer, err
+}
+
 // A request is a call before it is signed.
 type request struct {
 	service, method, path string

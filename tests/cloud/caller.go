@@ -70,7 +70,7 @@ func (c *Cloud) CreateCaller(ctx context.Context, u Caller, actions ...string) (
 // signs: the emulator, the simulated AWS beside it, and the credentials. They do not say where
 // Berth's API is: `berth proxy --stack berth` finds it.
 func (c *Cloud) ClientEnvironment(as aws.Credentials) []string {
-	env := slices.DeleteFunc(fleetEndpoints(c.SimulatedAWS), func(v string) bool {
+	env := slices.DeleteFunc(FleetEndpoints(c.SimulatedAWS), func(v string) bool {
 		return v == "AWS_ENDPOINT_URL_ECS="+c.SimulatedAWS
 	})
 	env = append(env, "AWS_ENDPOINT_URL="+c.Endpoint, "AWS_REGION="+ministack.Region,

@@ -178,10 +178,7 @@ func (c *Cloud) RowCount(ctx context.Context, cluster string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	answer, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, request{
-		service: "dynamodb", method: http.MethodPost, path: "/", body: body, contentType: "application/x-amz-json-1.0",
-		target: "DynamoDB_20120810.Query",
-	})
+	answer, err := c.CallTable(ctx, "Query", string(body))
 	var out struct{ Count int }
 	if err == nil {
 		err = json.Unmarshal(answer, &out)

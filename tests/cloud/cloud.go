@@ -51,7 +51,7 @@ type Cloud struct {
 	options  Options
 	root     string
 	emulator *ministack.Server
-	fleet    *exec.Cmd
+	fleet    *Fleet
 	version  int
 	roles    roleBook
 }
@@ -100,7 +100,7 @@ func (c *Cloud) startAll(ctx context.Context) error {
 			return fmt.Errorf("starting the tap: %w", err)
 		}
 	}
-	if err := c.startFleet(ctx, aws); err != nil {
+	if err := c.startFleet(aws); err != nil {
 		return fmt.Errorf("starting berth fleet: %w", err)
 	}
 	ecs := c.SimulatedAWS
@@ -110,7 +110,7 @@ func (c *Cloud) startAll(ctx context.Context) error {
 		}
 	}
 	c.emulator, err = ministack.Start(ctx, ministack.Options{
-		EnforceIAM: true, Port: port, CallBack: aws, Log: c.options.Log, Environment: fleetEndpoints(ecs),
+		EnforceIAM: true, Port: port, CallBack: aws, Log: c.options.Log, Environment: FleetEndpoints(ecs),
 	})
 	if err != nil {
 		return err
@@ -169,9 +169,30 @@ func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 	return nil
 }
 
-func (c *Cloud) startFleet(ctx context.Context, endpoint string) error {
+func (c *Cloud) startFleet(endpoint string) (err error) {
+	if c.fleet, err = c.launchFleet(endpoint, c.options.FleetArguments); err != nil {
+		return err
+	}
+	c.SimulatedAWS = c.fleet.Endpoint
+	return nil
+}
+
+// A Fleet is a running `berth fleet`.
+type Fleet struct {
+	Endpoint string
+	cmd      *exec.Cmd
+}
+
+// StartFleet starts another simulated AWS beside the tier's own, without instances. It ends with
+// [Fleet.Stop], and with this process.
+func (c *Cloud) StartFleet() (*Fleet, error) {
+	return c.launchFleet(c.Endpoint, []string{"--nodes", "0"})
+}
+
+// launchFleet starts `berth fleet`, which sends its events to the endpoint.
+func (c *Cloud) launchFleet(endpoint string, more []string) (*Fleet, error) {
 	args := append([]string{"fleet", "--listen", "127.0.0.1:0", "--account", ministack.Account, "--region",
-		ministack.Region}, c.options.FleetArguments...)
+		ministack.Region}, more...)
 	cmd := exec.Command(c.options.Berth, args...) //nolint:gosec // our own command
 	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID="+rootUser.AccessKeyID,
 		"AWS_SECRET_ACCESS_KEY="+rootUser.SecretAccessKey, "AWS_CONFIG_FILE="+os.DevNull)
@@ -179,31 +200,37 @@ func (c *Cloud) startFleet(ctx context.Context, endpoint string) error {
 	detachProcess(cmd)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
-	c.fleet = cmd
+	f := &Fleet{cmd: cmd}
 	for in := bufio.NewScanner(stdout); in.Scan(); {
 		if at := strings.Index(in.Text(), "http://"); at >= 0 {
-			c.SimulatedAWS = in.Text()[at:]
-			return nil
+			f.Endpoint = in.Text()[at:]
+			return f, nil
 		}
 	}
-	return errors.New("it does not say where it is")
+	return nil, errors.Join(errors.New("it does not say where it is"), f.Stop())
+}
+
+// Stop ends the simulated AWS and waits for its end.
+func (f *Fleet) Stop() error {
+	failed := f.cmd.Process.Signal(os.Interrupt)
+	timer := time.AfterFunc(10*time.Second, func() { _ = f.cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := f.cmd.Wait(); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("ending berth fleet: %w", err))
+	}
+	return failed
 }
 
 // Close stops everything.
 func (c *Cloud) Close() error {
 	var failed []error
 	if c.fleet != nil {
-		failed = append(failed, c.fleet.Process.Signal(os.Interrupt))
-		timer := time.AfterFunc(10*time.Second, func() { _ = c.fleet.Process.Kill() })
-		if err := c.fleet.Wait(); err != nil {
-			failed = append(failed, fmt.Errorf("ending berth fleet: %w", err))
-		}
-		timer.Stop()
+		failed = append(failed, c.fleet.Stop())
 	}
 	if c.emulator != nil {
 		failed = append(failed, c.emulator.Stop())

@@ -53,7 +53,7 @@ func (c *Cloud) DeployedFunction(ctx context.Context, folder string) (lambda.Fun
 		"AWS_REGION=" + ministack.Region, "AWS_ACCESS_KEY_ID=" + rootUser.AccessKeyID,
 		"AWS_SECRET_ACCESS_KEY=" + rootUser.SecretAccessKey, "AWS_ENDPOINT_URL=" + c.Endpoint,
 	}
-	env = append(env, fleetEndpoints(c.SimulatedAWS)...)
+	env = append(env, FleetEndpoints(c.SimulatedAWS)...)
 	for k, v := range got.Environment.Variables {
 		env = append(env, k+"="+v)
 	}
@@ -75,7 +75,8 @@ func IsSimulated(service string) bool {
 	return simulatedServices[service] != "" || service == "cloudwatch"
 }
 
-func fleetEndpoints(url string) (env []string) {
+// FleetEndpoints returns the variables, as NAME=value, by which functions find a simulated AWS.
+func FleetEndpoints(url string) (env []string) {
 	for _, name := range simulatedServices {
 		env = append(env, "AWS_ENDPOINT_URL_"+name+"="+url)
 	}
@@ -143,14 +144,26 @@ func (c *Cloud) FunctionLog(ctx context.Context, folder string) (string, error) 
 	}
 }
 
-// MoveEvent puts an event of EventBridge into the emulator's account and Region, in its ARNs and
-// zones too, because the functions refuse events of any other account. It also returns where the
-// event was from. Other events name no account: they stay as they are, and from is empty.
-func MoveEvent(event []byte) (moved []byte, from string) {
-	var in struct{ Account, Region string }
-	if err := json.Unmarshal(event, &in); err != nil || in.Account == "" || in.Region == "" {
-		return event, ""
+// Move puts a text about one account and Region into the emulator's, with its ARNs and zones,
+// because the functions refuse events of any other account.
+func Move(text, account, region string) string {
+	return strings.NewReplacer(account, ministack.Account, region, ministack.Region).Replace(text)
+}
+
+// EventOrigin returns the account and the Region that an event names: one of EventBridge, or one of
+// SQS or DynamoDB by the ARN of its source. Other events name none.
+func EventOrigin(event []byte) (account, region string) {
+	var in struct {
+		Account, Region string
+		Records         []struct{ EventSourceARN string }
 	}
-	r := strings.NewReplacer(in.Account, ministack.Account, in.Region, ministack.Region)
-	return []byte(r.Replace(string(event))), fmt.Sprintf("account %s in %s", in.Account, in.Region)
+	if err := json.Unmarshal(event, &in); err != nil {
+		return "", ""
+	}
+	if len(in.Records) > 0 {
+		if parts := strings.Split(in.Records[0].EventSourceARN, ":"); len(parts) > 5 {
+			return parts[4], parts[3]
+		}
+	}
+	return in.Account, in.Region
 }

@@ -49,6 +49,14 @@ type Tap struct {
 	servers []*http.Server
 }
 
+// ServeProxy starts an endpoint that forwards everything to another one.
+func (t *Tap) ServeProxy(behind string) (endpoint string, err error) {
+	return t.serveProxy(behind, nil)
+}
+
+// Stop ends the tap's endpoints.
+func (t *Tap) Stop() error { return t.stopServing() }
+
 // serveProxy starts an endpoint that forwards everything to another one, except for what refuse
 // answers instead, with a status that is not 0.
 func (t *Tap) serveProxy(behind string, refuse func(Call) (status int, body string)) (endpoint string, err error) {

@@ -1,10 +1,12 @@
 // Command invoke is `make invoke`. It lets one function handle one event, through Lambda's runtime
-// API and without Docker, on an emulator of AWS of its own, and prints what the function logs and
-// answers.
+// API and without Docker, on an emulator of AWS of its own. The state beside the event is put there
+// first. It prints what the function logs, answers, writes and calls, and fails if that is not the
+// effect that is written beside the event.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,22 +15,19 @@ import (
 	"strings"
 	"syscall"
 
-	"berth/cmd/berth/installation"
-	"berth/shared/awsevent"
 	"berth/tests/cloud"
-	"berth/tests/lambda"
+	"berth/tests/fixture"
 	"berth/tests/ministack"
 )
 
 func main() {
-	function := flag.String("function", "", "a folder of functions/")
+	function := flag.String("function", "", "a folder of functions/; without it the one that EVENT.effect.json names")
 	event := flag.String("event", "", "a file of events/, or any other file with a Lambda event")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if *function == "" || *event == "" {
-		fmt.Fprintln(os.Stderr,
-			"invoke: give both flags, such as make invoke FUNCTION=task-state-change EVENT=events/task-stopped.json")
+	if *event == "" {
+		fmt.Fprintln(os.Stderr, "invoke: give an event, such as make invoke EVENT=events/task-stopped.json")
 		os.Exit(2)
 	}
 	if err := run(ctx, *function, *event); err != nil {
@@ -38,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, function, file string) (err error) {
-	event, err := os.ReadFile(file)
+	f, err := fixture.Load(file)
 	if err != nil {
 		return err
 	}
@@ -49,36 +48,35 @@ func run(ctx context.Context, function, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	// The event may be a real one or the fleet's: the functions accept both sources.
-	o.Parameters = map[string]string{
-		"EventSources":   strings.Join([]string{installation.FleetSource, awsevent.SourceECS}, ","),
-		"AlarmSources":   installation.FleetSource + ",aws.cloudwatch",
-		"ScalingSources": installation.FleetSource + ",aws.autoscaling",
-	}
+	o.Parameters = fixture.Parameters()
 	c, err := cloud.Start(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	f, err := c.DeployedFunction(ctx, function)
+	out, err := fixture.Run(ctx, c, f, function)
 	if err != nil {
 		return err
 	}
-	f.Log = os.Stdout
-	r, err := lambda.Start(f)
+	fmt.Print(out.Log)
+	if err := printEffect(out, function); err != nil {
+		return err
+	}
+	if differences := out.Differences(); len(differences) > 0 {
+		return fmt.Errorf("this is not the effect that is written down:\n%s", strings.Join(differences, "\n"))
+	}
+	return nil
+}
+
+// printEffect prints what the function did, in the form of a file with an effect.
+func printEffect(out *fixture.Outcome, function string) error {
+	if out.Effect != nil && function == "" {
+		function = out.Effect.Function
+	}
+	text, err := json.MarshalIndent(out.Record(function), "", "  ")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	moved, from := cloud.MoveEvent(event)
-	if from != "" {
-		fmt.Fprintf(os.Stderr, "The event of %s is handled as one of account %s in %s.\n",
-			from, ministack.Account, ministack.Region)
-	}
-	answer, err := r.Invoke(ctx, moved)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s\n", answer)
+	fmt.Printf("%s\n", text)
 	return nil
 }
