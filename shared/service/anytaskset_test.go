@@ -149,7 +149,9 @@ func (s *scene) checkTaskSets(t *rapid.T, got Plan) {
 	if got.ThrottleCleared != (s.Throttle != nil && len(Backoffs(s.Throttle, s.Tasks, s.Limits)) == 0) {
 		t.Fatalf("throttle cleared is %v, with %v left", got.ThrottleCleared, Backoffs(s.Throttle, s.Tasks, s.Limits))
 	}
+	listed := map[string]bool{}
 	for _, d := range got.Next.TaskSets() {
+		listed[d.ID] = true
 		before := s.Service.OfRevision(d.ID)
 		isReady := func(task *cluster.Task) bool {
 			return task.Revision == d.ID && task.Last == cluster.TaskRunning && task.Health != cluster.Unhealthy
@@ -157,6 +159,16 @@ func (s *scene) checkTaskSets(t *rapid.T, got Plan) {
 		if d.Set.Steady && (d.Set.Draining || s.number(isReady) != before.Desired || !idle(got) &&
 			stopped(got, isReady) > 0) {
 			t.Fatalf("task set %s is steady with %d of %d tasks", d.ID, s.number(isReady), before.Desired)
+		}
+	}
+	for _, d := range s.Service.TaskSets() {
+		left := slices.ContainsFunc(s.Tasks, func(task *cluster.Task) bool {
+			host := s.hosts[task.Instance]
+			return task.Revision == d.ID && !task.HasEnded() && host != InstanceDeregistered &&
+				(task.IsActive() || host != InstanceTimedOut)
+		})
+		if want := !d.Set.Draining || left; listed[d.ID] != want {
+			t.Fatalf("task set %s is listed: %v, want %v", d.ID, listed[d.ID], want)
 		}
 	}
 }

@@ -112,7 +112,6 @@ func copyService(in *Input) cluster.Service {
 	if next.Strategy == cluster.Daemon && next.Status == cluster.ServiceActive {
 		next.Desired = len(in.Eligible)
 	}
-	next.Older = slices.Clone(next.Older)
 	return next
 }
 
