@@ -1,0 +1,87 @@
+package placement_test
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/state"
+	"berth/tests/oracle"
+)
+
+// A metric that only instances name has the weight that Service Fabric gives to one without: it may
+// be out of balance (P15).
+func TestMetricWithoutAServiceMayBeOutOfBalance(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 100)),
+		oracle.Task("t", "a", oracle.Load(50)))
+	for _, b := range placement.MetricBalances(s) {
+		if b.Metric == "m" && b.Balanced {
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
+// Of many services whose rules exclude an instance, three are named, in order.
+func TestExcludingServicesAreNamed(t *testing.T) {
+	var rows []state.Row
+	for i, at := range [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {0, 1}} {
+		rows = append(rows, oracle.Instance(fmt.Sprintf("N%d", i+1),
+			oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/FD%d", at[0])),
+			oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprintf("UD%d", at[1]))))
+	}
+	services := func(names ...string) (out []placement.ServiceSpec) {
+		for _, name := range names {
+			out = append(out, placement.ServiceSpec{Name: name, Target: 5,
+				Spec: &placement.Spec{Owner: name, DomainPolicy: cluster.PolicyDifference}})
+		}
+		return out
+	}
+	e := placement.New(oracle.SnapshotOf(rows...))
+	for want, names := range map[string][]string{
+		"a, b, c": {"c", "a", "b"}, "a, b, c and 1 more": {"d", "c", "b", "a"},
+		"a, b, c and 2 more": {"e", "d", "c", "b", "a"},
+	} {
+		got := e.UnusableInstances(services(names...))
+		if len(got) != 1 || got[0].Why != "a task there would break the domain rule of "+want {
+			t.Errorf("%v: %+v", names, got)
+		}
+	}
+}
+
+// An explanation of a scoring function has each candidate's score, and the lower one wins.
+func TestScoresAreExplained(t *testing.T) {
+	for _, scoring := range []string{placement.BestFit, placement.LeastFragmentation} {
+		e := placement.New(oracle.SnapshotOf(oracle.Instance("a", oracle.GPUs(2)), oracle.Instance("b", oracle.GPUs(4)),
+			oracle.Task("t", "b", oracle.Needs(cluster.Resources{GPUs: 1}),
+				func(t *cluster.Task) { t.GPUs = []int{0} })))
+		x := e.Explain(placement.Request{Count: 1, Spec: &placement.Spec{Owner: "o", Scoring: scoring,
+			Needs: cluster.Resources{GPUs: 1}}})
+		if x.Best == nil || x.RunnerUp == nil {
+			t.Fatalf("%s: %+v", scoring, x)
+		}
+		for n, c := range x.Best.Key {
+			if c.Text != x.RunnerUp.Key[n].Text {
+				if c.Value > x.RunnerUp.Key[n].Value {
+					t.Errorf("%s: %v wins over %v", scoring, c, x.RunnerUp.Key[n])
+				}
+				break
+			}
+		}
+	}
+}
+
+// Ports of the two protocols are apart: 53 for UDP leaves 53 for TCP free, and the reverse (S2).
+func TestPortsOfBothProtocols(t *testing.T) {
+	dns := func(protocol cluster.Protocol) cluster.Port { return cluster.Port{Number: 53, Protocol: protocol} }
+	for _, used := range []cluster.Protocol{cluster.TCP, cluster.UDP} {
+		for _, asked := range []cluster.Protocol{cluster.TCP, cluster.UDP} {
+			e := placement.New(oracle.SnapshotOf(oracle.Instance("a"), oracle.Task("t", "a", oracle.Ports(dns(used)))))
+			got := e.Place(placement.Request{Count: 1,
+				Spec: &placement.Spec{Owner: "o", Ports: []cluster.Port{dns(asked)}}})
+			if (len(got.Placed) == 1) != (used != asked) {
+				t.Errorf("%v is in use, %v is asked for: placed %v", used, asked, got.Placed)
+			}
+		}
+	}
+}
