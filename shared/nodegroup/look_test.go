@@ -130,7 +130,8 @@ func TestNextStep(t *testing.T) {
 			cluster.PhaseScaleUp},
 		"WaitsForNewNodes": {begunAt(cluster.PhaseScaleUp, func(u *cluster.Update) { u.WaitingSince = noon }),
 			groupOf(4),
-			[]nodegroup.Instance{node("i-1", false), node("i-2", false), node("i-3", true, unlabelled)}, "",
+			[]nodegroup.Instance{node("i-1", false), node("i-2", false), node("i-3", true, unlabelled),
+				node("i-9", false, leaving)}, "",
 			"new nodes to be Ready: 1 not launched; i-3; a", cluster.PhaseScaleUp},
 		"Upgrades": {begunAt(cluster.PhaseScaleUp, func(*cluster.Update) {}), groupOf(4),
 			[]nodegroup.Instance{node("i-1", false), node("i-2", false), node("i-3", true), node("i-4", true)},
@@ -167,6 +168,16 @@ func TestNextStep(t *testing.T) {
 			[]nodegroup.Instance{node("i-1", false, marked("u-1")), node("i-3", true), node("i-4", true),
 				node("i-5", true, notRegistered)},
 			"", "1 new nodes to be Ready", cluster.PhaseUpgrade},
+		"OneDomainAtATime": {upgrading(removing("i-1", cluster.StepDrain, time.Minute),
+			func(u *cluster.Update) { u.ByDomain, u.CurrentDomain = true, "i-1" }), groupOf(4),
+			[]nodegroup.Instance{node("i-1", false, marked("u-1"), draining, running("t", "web")), node("i-2", false),
+				node("i-4", true),
+				node("i-5", true)}, "", "tasks to leave i-1: the deployment configuration of service web",
+			cluster.PhaseUpgrade},
+		"NothingToDrain": {upgrading(removing("i-1", cluster.StepDrain, 0)), groupOf(4),
+			[]nodegroup.Instance{node("i-1", false, notRegistered), node("i-3", true), node("i-4", true),
+				node("i-5", true)},
+			"", "i-1 to be cordoned for long enough", cluster.PhaseUpgrade},
 		"RemovesTheSurplus": {begunAt(cluster.PhaseScaleDown, floor(2)), groupOf(4),
 			[]nodegroup.Instance{node("i-3", true), node("i-4", true), node("i-5", true),
 				node("i-6", true, disconnected)},
@@ -306,7 +317,8 @@ func TestSizesOfAnUpdateThatGivesUp(t *testing.T) {
 // A gap of five minutes in which nobody reconciled the update moves the start of every wait; a
 // shorter one moves none (N6).
 func TestGapsMoveTheWaits(t *testing.T) {
-	for _, gap := range []time.Duration{time.Second, time.Minute, 5*time.Minute - 1, 5 * time.Minute, time.Hour} {
+	for _, gap := range []time.Duration{-time.Minute, time.Second, time.Minute, 5*time.Minute - 1, 5 * time.Minute,
+		time.Hour} {
 		u := begunAt(cluster.PhaseUpgrade, func(u *cluster.Update) {
 			removing("i-1", cluster.StepDrain, 30*time.Second)(u)
 			u.RequiredNodes = 4
@@ -323,7 +335,7 @@ func TestGapsMoveTheWaits(t *testing.T) {
 			t.Errorf("after %s: %+v, want since %s", gap, next.Removals, want)
 		}
 		reconciled := noon
-		if gap >= time.Minute {
+		if gap >= time.Minute || gap < 0 { // a clock that was set back counts no gap
 			reconciled = noon.Add(gap)
 		}
 		if !next.ReconciledAt.Equal(reconciled) {
@@ -374,6 +386,54 @@ func TestWhyNewNodesAreMissing(t *testing.T) {
 	if !strings.Contains(got, "i-3: Instances joined the cluster but are not Ready") || strings.Contains(got, "i-4") ||
 		strings.Contains(got, "i-5") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Zones without a new node are named once each, in order.
+func TestZonesAreNamedInOrder(t *testing.T) {
+	zone := func(name string) func(*nodegroup.Instance) { return func(i *nodegroup.Instance) { i.Zone = name } }
+	u := begunAt(cluster.PhaseScaleUp, func(u *cluster.Update) { u.WaitingSince = noon.Add(-15 * time.Minute) })
+	next, _ := nodegroup.Next(u, groupOf(4), []nodegroup.Instance{node("i-1", false, zone("b")),
+		node("i-2", false, zone("a")),
+		node("i-3", false, zone("b")), node("i-4", false, zone("c"))}, noon)
+	if len(next.Errors) != 1 || next.Errors[0].Message != "No new node is Ready in a, b, c" {
+		t.Errorf("errors are %+v", next.Errors)
+	}
+}
+
+// The first look records the sizes and zones to restore. A target without an image uses no
+// template, although one is prepared (N1).
+func TestFirstLook(t *testing.T) {
+	u := begunAt(cluster.PhaseSetup, func(u *cluster.Update) {
+		u.OriginalSizes, u.Zones, u.Template, u.KnownMaxima, u.Surge = nil, nil, "", nil, 0
+		u.Target.Image = ""
+	})
+	g := groupOf(2)
+	g.Template = "lt:1"
+	if got := nodegroup.LaunchTemplateOf(u, g); got != "" {
+		t.Errorf("without an image it launches %s", got)
+	}
+	next, actions := nodegroup.Next(u, g, []nodegroup.Instance{node("i-1", false), node("i-2", false)}, noon)
+	if len(actions) > 0 || next.OriginalSizes == nil || *next.OriginalSizes != g.Sizes || next.Zones["a"] != 2 ||
+		len(next.Zones) != 1 {
+		t.Errorf("%v, sizes %+v, zones %v", actions, next.OriginalSizes, next.Zones)
+	}
+	u.Target.Image = newImage
+	if got := nodegroup.LaunchTemplateOf(u, g); got != "lt:2" {
+		t.Errorf("with an image it launches %q", got)
+	}
+}
+
+// A group that somebody enlarges while an update that scales down fails stays enlarged (N5).
+func TestGrowthDuringAFailureStays(t *testing.T) {
+	u := begunAt(cluster.PhaseScaleDown, func(u *cluster.Update) {
+		u.DesiredFloor, u.ObservedDesired, u.ScaleDownSince = new(2), 4, noon
+	})
+	u = nodegroup.Fail(u, cluster.UpdateError{Code: cluster.OperationNotPermitted})
+	next, actions := nodegroup.Next(u, groupOf(5), []nodegroup.Instance{node("i-3", true), node("i-4", true),
+		node("i-5", true)}, noon)
+	if !strings.HasPrefix(next.SizesReason, "The group was enlarged by someone else") || len(actions) > 0 {
+		t.Errorf("%q, %v", next.SizesReason, actions)
 	}
 }
 

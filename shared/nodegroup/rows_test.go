@@ -105,9 +105,7 @@ func TestTheLaterRegistrationCounts(t *testing.T) {
 		if !first {
 			slices.Reverse(rows)
 		}
-		for _, row := range rows {
-			r.Add(row, noon)
-		}
+		r.AddAll(rows, noon)
 		if i := r.Instance("i-1"); i == nil || i.ID != "c-new" {
 			t.Errorf("got %+v", i)
 		}

@@ -19,9 +19,9 @@ type view struct {
 	settings  cluster.ManagedScaling
 	instances []*instance // sorted by EC2 id
 	// running (N) counts the instances that the group has: those that are up or have registered. Of
-	// these, arriving have yet to register, unregistered did not in time, and foreign belong to
-	// another cluster or are older than the provider.
-	running, arriving, unregistered, foreign int
+	// these, arriving have yet to register, and unregistered did not in time. Those of another
+	// cluster and those older than the provider are neither.
+	running, arriving, unregistered int
 	// warming are the instances that block scaling out.
 	warming []*instance
 	// since is when the group was first reconciled
@@ -118,8 +118,7 @@ func countInstance(v *view, m *instance) {
 	case m.node != nil:
 	case !m.isOverdue:
 		v.arriving++
-	case m.foreign != "":
-		v.foreign++
+	case m.foreign != "": // something may run there: it counts as used
 	default:
 		v.unregistered++
 	}

@@ -142,6 +142,16 @@ func TestEachTaskThatIsToGoIsReplaced(t *testing.T) {
 	}
 }
 
+// A task on a draining instance stops before its replacement starts only where maximumPercent
+// leaves no room for that (S11).
+func TestDrainingTasksWaitForTheirReplacementsIfThereIsRoom(t *testing.T) {
+	for most, want := range map[int]string{125: "start", 150: "start start", 100: "stop t3; stop t4; start start"} {
+		in := drainingHosts(with(4, 0, most, newTask("t1"), newTask("t2"), newTask("t3", unhealthyTask), newTask("t4")),
+			"t4")
+		expect(t, "plan", says(Reconcile(in)), want)
+	}
+}
+
 // A message names a task if its name and the count of the others fit into 4,096 bytes.
 func TestTheLastTaskThatFitsIsNamed(t *testing.T) {
 	room := 4096 - len("(service web) has stopped 1 running tasks: (task )") - len(" and 2147483647 more.")

@@ -1,0 +1,95 @@
+package scaling_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// What the group grows for is said without the tasks that have room and those that are ignored.
+func TestOnlyNeedsAreSaid(t *testing.T) {
+	w := newWorld(instances(1, 0), waits(1, small), waits(4, halfInstance), waits(1,
+		cluster.Resources{CPU: 9 * cluster.VCPU, Memory: 512}))
+	d := w.decide()
+	if !strings.HasPrefix(d.Why, "desired capacity from 1 to ") || strings.Contains(d.Why, "w0") ||
+		!strings.Contains(d.Why, "service w1 need") || strings.Contains(d.Why, "w2") {
+		t.Errorf("got %q", d.Why)
+	}
+}
+
+// No further instance is emptied while the group is below its target, also if no task waits (C5).
+func TestNoConsolidationBelowTheTarget(t *testing.T) {
+	w := newWorld(lightlyUsed, web("web", 5, ""), consolidating(100, time.Minute), target(50), bounds(0, 3))
+	d := w.decide()
+	expect(t, "drain", len(d.Drain), 0)
+	contains(t, "why", why(d, "i-2"), "tasks wait for instances")
+}
+
+// A drain uses the disruption budget for its window, also while it goes on. The instances that are
+// being emptied count for the minimum, and each drain is remembered and reported.
+func TestDrainsUseTheBudget(t *testing.T) {
+	begun := func(ago time.Duration, options ...option) (*world, func() string) {
+		w := newWorld(append([]option{consolidating(1, 10*time.Minute), web("web", 4, "")}, options...)...)
+		w.instance(1, 1)
+		w.instance(2, 1)
+		w.instance(3, 1)
+		w.instance(4, 1, status(cluster.InstanceDraining))
+		w.history.Drains = []cluster.Drain{{Instance: "c-4", At: noon.Add(-ago)}}
+		return w, func() string { return fmt.Sprint(w.decide().Drain) }
+	}
+	_, drained := begun(9 * time.Minute)
+	expect(t, "within the window", drained(), "[]")
+	w, drained := begun(10 * time.Minute)
+	expect(t, "after it", drained(), "[c-2]")
+	expect(t, "remembered", fmt.Sprint(len(w.history.Drains), w.history.Drains[1]),
+		fmt.Sprint(2, cluster.Drain{Instance: "c-2", At: noon}))
+	_, drained = begun(10*time.Minute, bounds(3, 9))
+	expect(t, "at the minimum less the one that leaves", drained(), "[]")
+	_, drained = begun(10*time.Minute, bounds(2, 9))
+	expect(t, "above it", drained(), "[c-2]")
+
+	w = newWorld(lightlyUsed, web("web", 5, ""), consolidating(100, time.Minute))
+	w.group.Instances[2].LaunchedAt = noon.Add(-time.Minute)
+	d := w.decide()
+	expect(t, "plan", plan(d.Consolidation), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
+	expect(t, "why i-3", d.Consolidation[1].Why, "it is warming up")
+	expect(t, "reported", strings.Count(messages(d), "is being drained"), 1)
+}
+
+// A group remembers one instance of each type and zone, at most 60.
+func TestSamples(t *testing.T) {
+	w := newWorld()
+	for n := range 4 {
+		w.instance(n+1, 1, kind([]string{"m5.large", "c5.large"}[n%2]), zone([]string{"a", "a", "a", "b"}[n]))
+	}
+	w.decide()
+	expect(t, "samples", len(w.history.Samples), 3)
+	w = newWorld()
+	for n := range 62 {
+		w.instance(n+1, 1, kind(fmt.Sprint("type", n)))
+	}
+	w.decide()
+	expect(t, "samples of many types", len(w.history.Samples), 60)
+}
+
+// A service with several waiting revisions learns once that instances are replaced.
+func TestServicesLearnOnce(t *testing.T) {
+	w := newWorld(instances(2, 0), full, waits(2, halfInstance), waits(2, halfInstance), replacing,
+		unregistered(1, time.Hour))
+	w.waiting[1].Name = w.waiting[0].Name
+	expect(t, "events", strings.Count(messages(w.decide()), "tasks wait: 1 instance of capacity provider"), 1)
+}
+
+// The group keeps its size, and says why, if each instance without tasks is protected (C5, C6).
+func TestProtectedEmptyInstancesStay(t *testing.T) {
+	w := newWorld(instances(1, 1))
+	w.group.Instances[1].Protected = true
+	w.history.LowMinutes, w.history.LastLowMinute = 14, noon.Add(-time.Minute)
+	d := w.decide()
+	expect(t, "desired", d.Desired, 2)
+	contains(t, "why", d.Why, "every instance without tasks is protected from scale-in")
+	expect(t, "last scale-in", w.history.LastScaleIn.IsZero(), true)
+}
