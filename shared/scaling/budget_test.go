@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
 )
 
 // What the group grows for is said without the tasks that have room and those that are ignored.
@@ -92,4 +93,36 @@ func TestProtectedEmptyInstancesStay(t *testing.T) {
 	expect(t, "desired", d.Desired, 2)
 	contains(t, "why", d.Why, "every instance without tasks is protected from scale-in")
 	expect(t, "last scale-in", w.history.LastScaleIn.IsZero(), true)
+}
+
+// The time at which the budget has room again is that of the oldest drain in its window.
+func TestBudgetEndsWithTheOldestDrain(t *testing.T) {
+	w := newWorld(consolidating(20, 10*time.Minute), web("web", 20, ""))
+	for n := range 10 {
+		w.instance(n+1, 2)
+	}
+	w.history.Drains = []cluster.Drain{{Instance: "c-gone", At: noon.Add(-4 * time.Minute), Finished: true}}
+	d := w.decide()
+	expect(t, "drains", len(d.Drain), 1)
+	waiting := 0
+	for _, c := range d.Consolidation {
+		if c.Fits && !c.Drain {
+			waiting++
+			contains(t, "why", c.Why, "is used up until 2026-11-21T12:06:00Z")
+		}
+	}
+	expect(t, "waiting for it", waiting > 0, true)
+}
+
+// The smallest size has each metric that any type limits: tasks beyond one of them are ignored (C2).
+func TestSmallestSizeHasEveryMetric(t *testing.T) {
+	load := func(name string) option {
+		return waits(1, small, func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: name, Load: 2}} })
+	}
+	w := newWorld(load("m1"), load("m2"), load("m3"))
+	w.instance(1, 4)
+	w.instance(2, 4, kind("c5.large"), with(func(c *cluster.Capacity) { c.Metrics = map[string]int64{"m1": 1, "m2": 1, "m3": 2} }))
+	for _, d := range w.decide().Demands {
+		expect(t, d.Owners[0]+" is ignored", d.ExcludedBecause != "", d.Owners[0] != "service w2")
+	}
 }

@@ -42,6 +42,7 @@ func (r *runner) checkPlan(python *pythonTools, seeds int) plan {
 		{name: clientStep, run: r.clientTests, usual: 360 * time.Second},
 		{name: releaseStep, run: r.releaseTests, usual: 90 * time.Second},
 		{name: raceStep, run: r.raceTests, usual: 200 * time.Second},
+		{name: mutateStep, run: r.mutate(), usual: 60 * time.Second},
 		{name: simulateStep(seeds), run: r.simulate(seeds), usual: 200 * time.Second},
 	}}}
 }

@@ -49,6 +49,7 @@ const (
 	clientStep    = "go test clients"
 	releaseStep   = "go test tools/dist"
 	raceStep      = "go test -race"
+	mutateStep    = "mutate"
 )
 
 // shortTests runs the tests of all packages, without those that are left to `make check`.
@@ -141,6 +142,13 @@ func (r *runner) raceTests(ctx context.Context, log io.Writer) result {
 		step: raceStep, prefix: "race: ", env: []string{"CGO_ENABLED=1"},
 		flags: []string{"-race", "-short", noCache, parallelTests, timeout}, packages: concurrentPackages(packages),
 	})(ctx, log)
+}
+
+// mutate makes a few changes of the core, one at a time, which its tests have to notice. It always
+// draws the same ones, so that a failure comes from the commit.
+func (r *runner) mutate() action {
+	return r.command("go", "run", "./tests/mutate", "-seed", "1", "-count", "10", "-at-least", "70",
+		"./shared/service", "./shared/placement", "./shared/scaling", "./shared/nodegroup")
 }
 
 // concurrentPackages returns the packages of the program that may run in several goroutines: those

@@ -41,6 +41,11 @@ var logic = map[token.Token]exchange{
 
 // addBinary adds the changes of an operator. A constant expression has to stay constant.
 func (f *finder) addBinary(n *ast.BinaryExpr) {
+	for _, operand := range []ast.Expr{n.X, n.Y} {
+		if inner, ok := operand.(*ast.BinaryExpr); ok {
+			f.outer[inner] = n
+		}
+	}
 	if f.info.Types[n].Value != nil {
 		return
 	}
@@ -70,10 +75,21 @@ func (f *finder) addOperator(kind string, n *ast.BinaryExpr, by exchange, separa
 	f.add(kind, n, f.withOperator(n, by.with), w)
 }
 
-// withOperator is the source of the expression with another operator.
+// withOperator is the source of the expression with another operator, in the same grouping: where
+// the other one binds more or less tightly, parentheses keep it.
 func (f *finder) withOperator(n *ast.BinaryExpr, op token.Token) string {
-	rest := n.OpPos + token.Pos(len(n.Op.String()))
-	return f.between(n.Pos(), n.OpPos) + op.String() + f.between(rest, n.End())
+	operand := func(e ast.Expr) string {
+		if inner, ok := e.(*ast.BinaryExpr); ok && inner.Op.Precedence() < op.Precedence() {
+			return "(" + f.sourceOf(e) + ")"
+		}
+		return f.sourceOf(e)
+	}
+	after := n.OpPos + token.Pos(len(n.Op.String()))
+	text := operand(n.X) + f.between(n.X.End(), n.OpPos) + op.String() + f.between(after, n.Y.Pos()) + operand(n.Y)
+	if outer := f.outer[n]; outer != nil && op.Precedence() < outer.Op.Precedence() {
+		return "(" + text + ")"
+	}
+	return text
 }
 
 // addNot adds the removal of a "!".

@@ -127,6 +127,7 @@ type finder struct {
 	set      *token.FileSet
 	info     *types.Info
 	function string
+	outer    map[*ast.BinaryExpr]*ast.BinaryExpr // that an expression is an operand of
 	found    []*Mutant
 }
 
@@ -139,7 +140,7 @@ func findInFile(root string, p *packages.Package, path string, file *ast.File) (
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{source: source, set: p.Fset, info: p.TypesInfo}
+	f := &finder{source: source, set: p.Fset, info: p.TypesInfo, outer: map[*ast.BinaryExpr]*ast.BinaryExpr{}}
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:

@@ -46,13 +46,17 @@ var possible = map[string]string{
 	"Log: n == 1 || // a comment between the lines n == 2 becomes n == 1 && // a comment between the lines n == 2": Survived,
 	"Log: n == 1 || // a comment between the lines n == 2 becomes true":                                            Survived,
 	"Log: n == 1 || // a comment between the lines n == 2 becomes false":                                           Survived,
-	"Log: n == 1 becomes n != 1":                  Survived,
-	"Log: n == 2 becomes n != 2":                  NotReached,
-	"Log: without lines = append(lines, \"few\")": Survived,
-	"Unit.Unused: without u.n -= 1":               NotReached,
-	"Unit.Unused: u.n -= 1 becomes u.n += 1":      NotReached,
-	"IsFree: n >= 100 becomes n > 100":            Noticed,
-	"IsFree: n >= 100 becomes n < 100":            Noticed,
+	"Log: n == 1 becomes n != 1":                             Survived,
+	"Log: n == 2 becomes n != 2":                             NotReached,
+	"Log: without lines = append(lines, \"few\")":            Survived,
+	"Unit.Unused: without u.n -= 1":                          NotReached,
+	"Unit.Unused: u.n -= 1 becomes u.n += 1":                 NotReached,
+	"isOrdered: a && b && c || !a becomes a && b && c && !a": Noticed, // grouping kept
+	"isOrdered: a && b && c becomes a && b || c":             Noticed,
+	"isOrdered: a && b becomes (a || b)":                     Noticed,
+	"isOrdered: !a becomes a":                                Noticed,
+	"IsFree: n >= 100 becomes n > 100":                       Noticed,
+	"IsFree: n >= 100 becomes n < 100":                       Noticed,
 }
 
 // name is the change without its package.
