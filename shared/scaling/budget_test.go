@@ -114,14 +114,18 @@ func TestBudgetEndsWithTheOldestDrain(t *testing.T) {
 	expect(t, "waiting for it", waiting > 0, true)
 }
 
-// The smallest size has each metric that any type limits: tasks beyond one of them are ignored (C2).
+// The smallest size has each metric that any type limits: tasks beyond one of them are ignored
+// (C2).
 func TestSmallestSizeHasEveryMetric(t *testing.T) {
 	load := func(name string) option {
 		return waits(1, small, func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: name, Load: 2}} })
 	}
 	w := newWorld(load("m1"), load("m2"), load("m3"))
 	w.instance(1, 4)
-	w.instance(2, 4, kind("c5.large"), with(func(c *cluster.Capacity) { c.Metrics = map[string]int64{"m1": 1, "m2": 1, "m3": 2} }))
+	w.instance(2, 4, kind("c5.large"), with(func(c *cluster.Capacity) {
+		c.Metrics = map[string]int64{"m1": 1, "m2": 1,
+			"m3": 2}
+	}))
 	for _, d := range w.decide().Demands {
 		expect(t, d.Owners[0]+" is ignored", d.ExcludedBecause != "", d.Owners[0] != "service w2")
 	}
