@@ -2,6 +2,8 @@ package placement_test
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"testing"
 
 	"berth/shared/cluster"
@@ -60,6 +62,12 @@ func TestScoresAreExplained(t *testing.T) {
 		if x.Best == nil || x.RunnerUp == nil {
 			t.Fatalf("%s: %+v", scoring, x)
 		}
+		for _, c := range x.Best.Key {
+			shown, err := strconv.ParseFloat(c.Text, 64)
+			if err == nil && math.Abs(shown-c.Value) > 1e-3*math.Abs(c.Value) && c.Name != "requested order" {
+				t.Errorf("%s: %+v says %g", scoring, c, shown)
+			}
+		}
 		for n, c := range x.Best.Key {
 			if c.Text != x.RunnerUp.Key[n].Text {
 				if c.Value > x.RunnerUp.Key[n].Value {
@@ -82,6 +90,20 @@ func TestPortsOfBothProtocols(t *testing.T) {
 			if (len(got.Placed) == 1) != (used != asked) {
 				t.Errorf("%v is in use, %v is asked for: placed %v", used, asked, got.Placed)
 			}
+		}
+	}
+}
+
+// A task may use all that is left with overbooking, and not one unit more (P13).
+func TestOverbookedCapacityCanBeUsedUp(t *testing.T) {
+	for load, fits := range map[int64]bool{19: true, 20: true, 21: false} {
+		e := placement.New(oracle.SnapshotOf(
+			oracle.Configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}),
+			oracle.Instance("a", oracle.Metric("m", 100)), oracle.Task("t", "a", oracle.Load(100))))
+		got := e.Place(placement.Request{Count: 1, Spec: &placement.Spec{Owner: "o",
+			Loads: []cluster.Metric{{Name: "m", Load: load}}}})
+		if (len(got.Placed) == 1) != fits {
+			t.Errorf("load %d of 20 left: placed %v", load, got.Placed)
 		}
 	}
 }

@@ -134,3 +134,13 @@ func TestRoomIsMadeAsByANewPlanner(t *testing.T) {
 		}
 	})
 }
+
+// Instances that a spec avoids and that are not there do not matter: a task may move to any other.
+func TestAvoidedInstancesThatAreGone(t *testing.T) {
+	spec := anyTask("web")
+	spec.Avoid = []string{"gone"}
+	p := plan([]state.Row{oracle.Instance("a"), oracle.Instance("b", oracle.Metric("m", 10)),
+		oracle.Task("t", "b", oracle.Load(20))},
+		movers(spec))
+	expectMoves(t, p, "t: b > a")
+}
