@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/shared/placement"
+	"berth/shared/state"
 	"berth/tests/gpurows"
 	"berth/tests/oracle"
 )
@@ -38,5 +39,19 @@ func TestScoreIsOfTheGivenView(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("no score is in %+v", x.Best.Key)
+	}
+}
+
+// An instance that has left the cluster, with its place in the snapshot free, has no part in
+// scores.
+func TestScoresWithoutAnInstanceThatLeft(t *testing.T) {
+	left := gpurows.Instance("c", 8, 4, "T4")
+	s := gpurows.AddWaiting(oracle.SnapshotOf(gpurows.Instance("a", 16, 4, "T4"), left), gpurows.Needs(4, 1000))
+	s.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(left), Old: left})
+	got := placement.New(s).Place(placement.Request{Count: 1,
+		Spec: &placement.Spec{Owner: "o", Needs: gpurows.Needs(4, 1000),
+			Scoring: placement.LeastFragmentation}})
+	if len(got.Placed) != 1 || got.Placed[0].Instance != "a" {
+		t.Errorf("placed %v", got.Placed)
 	}
 }
