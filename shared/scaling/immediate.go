@@ -7,6 +7,10 @@ import (
 	"berth/shared/cluster"
 )
 
+// scaleInTime is how long a scale-in may take to be carried out: as long as a function runs. It sets
+// the desired capacity as a number, so it could undo a scale-out that a wake-up makes meanwhile.
+const scaleInTime = time.Minute
+
 // whyNotBetween says why a decision that a wake-up asks for leaves the size as it is; empty for
 // the decision of a minute.
 func whyNotBetween(v *view) string {

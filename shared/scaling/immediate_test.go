@@ -64,6 +64,15 @@ func TestImmediateScaleOut(t *testing.T) {
 		w.group.Desired, w.history, w.now = d.Desired, d.History, w.now.Add(10*time.Second)
 		expect(t, "desired after an alarm", w.decide().Desired, 2)
 	})
+	t.Run("NotWhileAScaleInIsCarriedOut", func(t *testing.T) {
+		w := newWorld(instances(2, 0), full, waits(5, half), immediate)
+		w.history.LastScaleIn = noon.Add(-20 * time.Second)
+		d := w.decideBetween()
+		expect(t, "desired", d.Desired, 2)
+		expect(t, "looks again", d.History.LookAgainAt, noon.Add(40*time.Second))
+		w.now = d.History.LookAgainAt
+		expect(t, "desired then", w.decideBetween().Desired, 5)
+	})
 	t.Run("LeavesTheSizeToTargetTracking", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(5, half), immediate,
 			setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true }))

@@ -87,6 +87,10 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 		s.events = append(s.events, waitingEvents(v, d, "at maximum", s.why)...)
 	case goal <= current:
 		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
+	case v.Between && !s.lastIn.IsZero() && v.Now.Sub(s.lastIn) < scaleInTime:
+		s.lookAgainAt = s.lastIn.Add(scaleInTime)
+		s.why = fmt.Sprintf("%d instances are needed; the group was scaled in at %s, which must have ended first", want,
+			formatTime(s.lastIn))
 	case v.settings.Immediate && isGathering(v):
 		s.why = fmt.Sprintf("%d instances are needed so far; further tasks are beginning to wait", want)
 	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -26,6 +27,8 @@ type capacityTier interface {
 	rolloutTier
 	// RunSchedule invokes a function by its schedule, if time does not pass by itself.
 	RunSchedule(ctx context.Context, function, schedule string) error
+	// Now returns the time that passes for the functions.
+	Now() time.Time
 	// CallEKS calls Berth's EKS API and returns the HTTP status and the answer.
 	CallEKS(ctx context.Context, method, path, body string) (status int, answer []byte, err error)
 }
@@ -61,6 +64,7 @@ func runCapacityScenario(t *testing.T, tier capacityTier, patient bool) {
 	s.hasTime = patient
 	s.runSteps([]step{
 		{"AnEmptyGroupHasACapacityProvider", s.createProvider},
+		{"AWaitingTaskAsksForAMachineAtOnce", s.scaleOutAtOnce},
 		{"ItIsScaledOutForWaitingTasks", s.createServices},
 		{"AnInstanceStoppedByHandIsDrainedFirst", s.terminateByHand},
 		{"HalfEmptyInstancesAreConsolidated", s.awaitConsolidation},
@@ -169,12 +173,17 @@ func (s *capacityScenario) createProvider() {
 	if made.CapacityProvider.Status != types.CapacityProviderStatusActive {
 		s.t.Errorf("the capacity provider is %+v", made.CapacityProvider)
 	}
+	s.await("the check of its group, which no schedule makes", func() bool {
+		found := mustSucceed(s.api.DescribeCapacityProviders(ctx,
+			&ecs.DescribeCapacityProvidersInput{CapacityProviders: []string{provider}}))(&s.scenario)
+		return found.CapacityProviders[0].UpdateStatus == types.CapacityProviderUpdateStatusCreateComplete
+	})
 	mustSucceed(s.api.PutClusterCapacityProviders(ctx, &ecs.PutClusterCapacityProvidersInput{
 		Cluster: &s.cluster, CapacityProviders: []string{provider},
 		DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{{CapacityProvider: aws.String(provider),
 			Weight: 1}},
 	}))(&s.scenario)
-	s.awaitScaling("the attachment", func() bool {
+	s.await("the attachment, which no schedule makes", func() bool {
 		hooks := mustSucceed(s.groups.DescribeLifecycleHooks(ctx,
 			&autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: &s.group}))(&s.scenario)
 		return len(hooks.LifecycleHooks) == 1 && len(s.scalingAlarms()) == 2 &&
@@ -183,6 +192,30 @@ func (s *capacityScenario) createProvider() {
 	if n := len(s.describeGroup().Instances); n > 0 {
 		s.t.Errorf("%d instances without a task", n)
 	}
+}
+
+// scaleOutAtOnce runs a task that finds no instance. Its wake-up sets the desired capacity, and the
+// instance that registers runs it, without a schedule.
+func (s *capacityScenario) scaleOutAtOnce() {
+	ctx := s.t.Context()
+	s.tagProvider(map[string]string{cluster.TagScaleOut: "immediate"})
+	began := s.tier.Now()
+	ran := mustSucceed(s.api.RunTask(ctx, &ecs.RunTaskInput{Cluster: &s.cluster, TaskDefinition: &s.cluster,
+		Count: aws.Int32(1)}))(&s.scenario)
+	if len(ran.Tasks) != 1 {
+		s.t.Fatalf("RunTask: %+v", ran.Failures)
+	}
+	s.await("a machine to be asked for, by a wake-up", func() bool { return *s.describeGroup().DesiredCapacity > 0 })
+	s.t.Logf("%s from RunTask to SetDesiredCapacity", s.tier.Now().Sub(began))
+	task := *ran.Tasks[0].TaskArn
+	s.await("the task to run there, by a wake-up", func() bool {
+		out := mustSucceed(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &s.cluster,
+			Tasks: []string{task}}))(&s.scenario)
+		return *out.Tasks[0].LastStatus == "RUNNING"
+	})
+	s.t.Logf("%s from RunTask to RUNNING", s.tier.Now().Sub(began))
+	mustSucceed(s.api.StopTask(ctx, &ecs.StopTaskInput{Cluster: &s.cluster, Task: &task}))(&s.scenario)
+	s.tagProvider(map[string]string{cluster.TagScaleOut: "alarm"})
 }
 
 // scalingAlarms returns the alarms of managed scaling.

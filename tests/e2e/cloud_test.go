@@ -53,6 +53,8 @@ func (l *local) Await(done func() bool) bool {
 	}
 }
 
+func (l *local) Now() time.Time { return time.Now() }
+
 // SimulatedConfig returns the configuration of a user of the simulated AWS.
 func (l *local) SimulatedConfig() aws.Config {
 	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.SimulatedAWS, Credentials: anyone,

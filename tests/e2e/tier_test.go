@@ -103,6 +103,8 @@ var anyone = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials,
 
 func (v *virtual) Client() *ecs.Client { return v.client }
 
+func (v *virtual) Now() time.Time { return v.Loop.Now() }
+
 func (v *virtual) Await(done func() bool) bool {
 	for end := v.Loop.Now().Add(virtualTimeout); v.Loop.Now().Before(end); v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) {
 		if done() {

@@ -46,6 +46,8 @@ type scalingShape struct {
 	// Replacing replaces instances that never register. Without it they stay, and some register
 	// after managed scaling has given them up.
 	Replacing bool
+	// Immediate scales out as soon as tasks wait.
+	Immediate bool
 	// Oversized gives the group an instance type of EC2's, and the cluster a service whose task no
 	// such instance can hold.
 	Oversized bool
@@ -78,6 +80,9 @@ func (s scalingShape) tags() map[string]string {
 	if s.Consolidating {
 		tags[cluster.TagConsolidationPercent] = "20"
 	}
+	if s.Immediate {
+		tags[cluster.TagScaleOut] = "immediate"
+	}
 	return tags
 }
 
@@ -91,6 +96,8 @@ type scalingWorld struct {
 	groupChecker *scalingChecker
 	bug          ScalingBug
 	load         int // tasks wanted
+	faultless    bool
+	wakeUps      *wakeUpFaults
 	// random decides on the load and on the faults of launches and calls of Auto Scaling, whose
 	// rates follow.
 	random                                        *rand.Rand
@@ -125,10 +132,13 @@ func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
 	}
 	w, options := newEmptyWorld(Run{Seed: r.Seed}, 0x7363, faults)
 	w.historySpan = scalingDay
-	s := &scalingWorld{World: w, bug: r.Plant, random: rand.New(rand.NewPCG(r.Seed, 0x6c6f6164))}
+	s := &scalingWorld{World: w, bug: r.Plant, faultless: faultless, wakeUps: drawWakeUpFaults(r.Seed), random: rand.New(rand.NewPCG(r.Seed, 0x6c6f6164))}
 	s.shape = drawScalingShape(s.random)
 	// A source of its own leaves the other draws of each seed as they were.
 	s.shape.Replacing = rand.New(rand.NewPCG(r.Seed, 0x7265)).IntN(2) == 0
+	s.shape.Immediate = rand.New(rand.NewPCG(r.Seed, 0x696d)).IntN(2) == 0
+	s.wakeUps.netOff = r.Plant == SwitchNetOff
+	s.strikeWakeUps(&options.Runtime.Faults)
 	s.shape.Oversized = rand.New(rand.NewPCG(r.Seed, 0x747c)).IntN(3) == 0
 	if s.shape = r.Shape.adjustShape(r.Plant.adjustShape(s.shape)); !faultless {
 		s.failRate, s.slowRate = 0.3*s.random.Float64(), 0.3*s.random.Float64()

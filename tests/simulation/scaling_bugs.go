@@ -33,6 +33,10 @@ const (
 	ReleaseProtected ScalingBug = "a protected instance is released"
 	// ReplaceUnasked replaces unregistered instances although no tag asks for it (C5).
 	ReplaceUnasked ScalingBug = "instances are replaced although no tag asks for it"
+	// ActTwice acts on each wake-up as if nothing was on its way yet (C3).
+	ActTwice ScalingBug = "a wake-up is acted on twice"
+	// SwitchNetOff leaves managed scaling to its wake-ups.
+	SwitchNetOff ScalingBug = "the schedule is switched off"
 	// IgnoreTypes does not know how large the group's instance type is (C2).
 	IgnoreTypes ScalingBug = "an empty group starts for a task that its type cannot hold"
 )
@@ -44,6 +48,7 @@ var ScalingBugs = map[ScalingBug]string{
 	CountDaemons: "has 0 tasks, protected from scale-in: true", IgnoreWarmup: "C3: scaled out to",
 	BothScalers: "C1: two scalers are in charge", KeepLowAlarm: "-low false", ReleaseProtected: "invariant 7: ",
 	ReplaceUnasked: "is replaced although no tag asks for it", IgnoreTypes: "C2: 2 instances are launched",
+	ActTwice: "C3: an empty group is scaled out to", SwitchNetOff: "invariant 8: ",
 }
 
 // matchingFailures returns the failures that show the bug.
@@ -73,6 +78,10 @@ func (b ScalingBug) adjustShape(s scalingShape) scalingShape {
 		s.UntilRegistered = false
 	case ReplaceUnasked:
 		s.Replacing = false
+	case ActTwice:
+		s.Immediate, s.Tracked, s.Min = true, false, 0
+	case SwitchNetOff:
+		s.Immediate, s.Tracked = true, false
 	case IgnoreTypes:
 		s.Oversized, s.Min = true, 0
 	}
@@ -120,16 +129,20 @@ func (s *daemonCountingStore) List(ctx context.Context, r state.Range) ([]state.
 
 // wrapGroups plants the bug in the calls of Auto Scaling.
 func (b ScalingBug) wrapGroups(function string, g installation.Groups) installation.Groups {
-	if b == NoScalingBug || b == CountDaemons || b == ReplaceUnasked || function != "managed-scaling" &&
-		b != ReleaseProtected {
+	switch b {
+	case NoScalingBug, CountDaemons, ReplaceUnasked, SwitchNetOff:
 		return g
 	}
-	return &buggyScalingGroups{g, b}
+	if function != "managed-scaling" && b != ReleaseProtected {
+		return g
+	}
+	return &buggyScalingGroups{Groups: g, bug: b}
 }
 
 type buggyScalingGroups struct {
 	installation.Groups
-	bug ScalingBug
+	bug      ScalingBug
+	onItsWay int // the instances that ActTwice hides
 }
 
 func (g *buggyScalingGroups) DescribeTypes(ctx context.Context, names []string) ([]cluster.InstanceType, error) {
@@ -137,6 +150,14 @@ func (g *buggyScalingGroups) DescribeTypes(ctx context.Context, names []string) 
 		return nil, cluster.Errorf("UnauthorizedOperation", "the simulation plants this refusal")
 	}
 	return g.Groups.DescribeTypes(ctx, names)
+}
+
+// countLive returns how many of a group's instances are in service.
+func countLive(g *cluster.AutoScalingGroup) (n int) {
+	for _, i := range g.Instances {
+		n += countIf(i.IsInService())
+	}
+	return n
 }
 
 // boundsError is by how much the group's bounds are misread.
@@ -150,6 +171,12 @@ func (g *buggyScalingGroups) DescribeGroups(ctx context.Context, names []string)
 			a.Min = max(0, a.Min-boundsError)
 		case ExceedMaximum:
 			a.Max += boundsError
+		case ActTwice:
+			live := countLive(a)
+			g.onItsWay = max(0, a.Desired-live)
+			a.Desired -= g.onItsWay
+			a.Instances = slices.DeleteFunc(slices.Clone(a.Instances),
+				func(i cluster.GroupInstance) bool { return i.Lifecycle == "Pending" })
 		case IgnoreWarmup:
 			a.Instances = slices.Clone(a.Instances)
 			for n := range a.Instances {
@@ -169,7 +196,7 @@ func (g *buggyScalingGroups) SetDesired(ctx context.Context, group string, n int
 		return g.SetSizes(ctx, group, cluster.SizesChange{Min: new(min(got[0].Min, n)), Max: new(max(got[0].Max, n)),
 			Desired: &n})
 	}
-	return g.Groups.SetDesired(ctx, group, n)
+	return g.Groups.SetDesired(ctx, group, n+g.onItsWay)
 }
 
 func (g *buggyScalingGroups) DeletePolicy(ctx context.Context, group, name string) error {

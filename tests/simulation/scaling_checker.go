@@ -27,8 +27,10 @@ type scalingChecker struct {
 	// an instance's protection.
 	boundsChangedAt time.Time
 	unprotectedAt   map[string]time.Time
-	// before is the group before the call that is changing it.
+	// before is the group before the call that is changing it. liveAt is when it last had an
+	// instance that was in service or registered.
 	before *groupState
+	liveAt time.Time
 }
 
 // A groupState is the group at one instant: its instances that are not terminating, and their tasks
@@ -63,6 +65,9 @@ func (c *scalingChecker) observeGroup() *groupState {
 	for _, i := range out.Instances {
 		if c.firstSeen[i.ID].IsZero() {
 			c.firstSeen[i.ID] = c.Loop.Now()
+		}
+		if i.IsInService() || out.hosts[i.ID] != nil {
+			c.liveAt = c.Loop.Now()
 		}
 	}
 	if out.Desired != c.lastDesired {
@@ -137,6 +142,10 @@ func (c *scalingChecker) beforeChange() { c.before = c.observeGroup() }
 
 func (c *scalingChecker) checkChange(function, op string) {
 	was, is := c.before, c.observeGroup()
+	if from := max(2, c.shape.Min); function == "managed-scaling" && is.Desired > max(from, was.Desired) &&
+		!c.isRecent(c.liveAt) && !c.isRecent(c.boundsChangedAt) {
+		c.checker.Fail("C3: an empty group is scaled out to %d, with %d on their way", is.Desired, was.Desired)
+	}
 	if !c.shape.Protection {
 		return
 	}
