@@ -122,6 +122,15 @@ func (s *Service) Parts() (parts []*Service) {
 	return parts
 }
 
+// WantedTasks returns how many tasks the service should have in all: its desired count, or what its
+// task sets should have together.
+func (s *Service) WantedTasks() (n int) {
+	for _, part := range s.Parts() {
+		n += part.Desired
+	}
+	return n
+}
+
 // UsedProviders returns the capacity provider strategies by which the service's tasks start: its
 // own and those of its task sets.
 func (s *Service) UsedProviders() []ProviderShare {

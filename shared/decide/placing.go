@@ -16,13 +16,18 @@ func serviceRequest(view *clusterView, s *cluster.Service, def *cluster.TaskDefi
 }
 
 // providerRequest asks for n tasks of the service with one capacity provider, or on any instance if
-// the provider is empty.
+// the provider is empty. Domains count the tasks of all task sets of a service, so the target is
+// what they should have together.
 func providerRequest(
 	view *clusterView, s *cluster.Service, def *cluster.TaskDefinition, provider string, n int,
 ) placement.Request {
+	target := s.Desired
+	if row := view.snap.Services[s.Name]; row != nil && row.HasTaskSets() {
+		target = row.WantedTasks()
+	}
 	return placement.Request{
 		Spec: view.specs.ForProvider(provider, s, def, view.snap.Configuration.DomainPolicy), Count: n,
-		Target: s.Desired,
+		Target: target,
 	}
 }
 

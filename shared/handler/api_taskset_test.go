@@ -333,6 +333,28 @@ func TestPlacement_TaskSetRegistrations(t *testing.T) {
 	w.wantSets("without health reports the first is not steady", "1/1", "1/1*")
 }
 
+// Domain rules are about the service: they count the tasks of all its task sets, and so does the
+// number of tasks that they are computed from.
+func TestPlacement_TaskSetsShareTheDomains(t *testing.T) {
+	w := newWorld(t)
+	for n, id := range w.instances("i", 6, 4096, 8192) {
+		w.attribute(id, "berth.fault-domain", fmt.Sprintf("fd:/dc%d", n%3))
+	}
+	w.createAs(operation.CreateService{Cluster: prod, Name: "web", Desired: new(3),
+		Controller: cluster.ExternalController, Rules: cluster.Rules{DomainPolicy: cluster.PolicyQuorum}})
+	w.taskSet(100)
+	w.advance(2 * time.Minute)
+	w.wantSets("one of each fault domain", "3/3*")
+	w.taskSet(100)
+	w.advance(2 * time.Minute)
+	w.wantSets("quorum safety allows 2 of 6 in a fault domain", "3/3*", "3/3*")
+	on := map[string]int{}
+	for _, task := range w.with(cluster.TaskRunning) {
+		on[w.instance(task.Instance).Attributes["berth.fault-domain"]]++
+	}
+	want(t, "fault domains", fmt.Sprint(on), "map[fd:/dc0:2 fd:/dc1:2 fd:/dc2:2]")
+}
+
 // Tasks of a task set that find no room wait, and start where room comes, each set for itself.
 func TestPlacement_TaskSetsWithoutRoom(t *testing.T) {
 	w := newWorld(t)

@@ -92,18 +92,25 @@ func unlessUnlimited(n int64) *int64 {
 	return &n
 }
 
-// serviceSpecs returns the ACTIVE services with what their tasks ask for, ordered by name.
+// serviceSpecs returns the ACTIVE services with what their tasks ask for, ordered by name, and each
+// task set of those that have some.
 func (m *model) serviceSpecs() (out []placement.ServiceSpec, err error) {
 	for _, name := range slices.Sorted(maps.Keys(m.snap.Services)) {
 		s := m.snap.Services[name]
 		if s.Status != cluster.ServiceActive {
 			continue
 		}
-		spec, err := m.serviceSpec(s, &cluster.Rules{})
-		if err != nil {
-			return nil, err
+		for _, part := range s.Parts() {
+			spec, err := m.serviceSpec(part, &cluster.Rules{})
+			if err != nil {
+				return nil, err
+			}
+			of := placement.ServiceSpec{Name: name, Spec: spec, Target: s.WantedTasks()}
+			if s.HasTaskSets() {
+				of.Name += " " + part.Deployment.ID
+			}
+			out = append(out, of)
 		}
-		out = append(out, placement.ServiceSpec{Name: name, Spec: spec, Target: s.Desired})
 	}
 	return out, nil
 }

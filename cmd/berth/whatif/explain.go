@@ -172,7 +172,7 @@ func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 		// An older task is asked about with its own definition, not with that of the deployment.
 		as := *s.OfRevision(t.Revision)
 		as.Deployment.TaskDefinition = t.TaskDefinition
-		r.Target = as.Desired
+		r.Target = s.WantedTasks()
 		r.Spec, err = m.serviceSpec(&as, &cluster.Rules{})
 		return r, err
 	}
@@ -263,7 +263,7 @@ func (m *model) countTasks(s *cluster.Service, a *ServiceAnswer) (extra int) {
 // missingRequest is the request for the tasks without an instance. A DAEMON service misses one on
 // each eligible instance that has none.
 func (m *model) missingRequest(s *cluster.Service, a *ServiceAnswer, extra int) (placement.Request, error) {
-	r := placement.Request{Target: s.Desired}
+	r := placement.Request{Target: m.snap.Services[s.Name].WantedTasks()}
 	var err error
 	if r.Spec, err = m.serviceSpec(s, &cluster.Rules{}); err != nil {
 		return r, err

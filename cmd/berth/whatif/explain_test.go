@@ -166,6 +166,14 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are startin
 				t.Errorf("no %q in:\n%s", want, got)
 			}
 		}
+		for _, row := range all {
+			if s, ok := row.(*cluster.Service); ok && s.HasTaskSets() {
+				s.SetTaskSets(s.TaskSets(), "") // none is primary
+			}
+		}
+		if _, err := whatif.ExplainCluster(snapshotOf(t, all)); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Run("ThatLacksSome", func(t *testing.T) {
 		full := append(rows(), task("big", 6, "i-2"), task("big", 7, "i-3"))

@@ -164,7 +164,7 @@ func (m *model) placementRequest(q *Question) (r placement.Request, err error) {
 		}
 		// Domain rules depend on the desired count (P4, P5): the question assumes that it is raised
 		// to fit the new tasks.
-		r.Target = max(s.Desired, m.countActive(s)+q.Count)
+		r.Target = max(m.snap.Services[s.Name].WantedTasks(), m.countActive(s)+q.Count)
 		r.Spec, err = m.serviceSpec(s, &q.Rules)
 		return r, err
 	case q.Definition != "":

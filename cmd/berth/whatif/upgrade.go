@@ -291,7 +291,7 @@ func (r *rehearsal) launchSurge(n int) error {
 // startDaemons adds a task of each DAEMON service for which the new node is eligible.
 func (r *rehearsal) startDaemons(services []placement.ServiceSpec, node *cluster.Instance) {
 	for _, m := range services {
-		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
+		if s := r.snap.Services[m.Name]; s == nil || s.Strategy != cluster.Daemon {
 			continue
 		}
 		// DAEMON tasks take their room on the new node before anything else does.

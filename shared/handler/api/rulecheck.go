@@ -99,11 +99,7 @@ func metricDemand(s *cluster.Service) placement.Demand {
 	if s == nil {
 		return placement.Demand{}
 	}
-	out := placement.Demand{Metrics: s.Rules.Metrics}
-	for _, part := range s.Parts() {
-		out.Count += part.Desired
-	}
-	return out
+	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.WantedTasks()}
 }
 
 // checkProperties refuses an expression that can hold on no instance because it names a property

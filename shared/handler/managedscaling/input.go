@@ -118,8 +118,8 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 		case allotted[t.ID] != "":
 			name := allotted[t.ID]
 			of := s.OfRevision(t.Revision)
-			add(t, name, "service "+s.Name, cache.ForProvider(name, of, def, snap.Configuration.DomainPolicy),
-				of.Desired)
+			spec := cache.ForProvider(name, of, def, snap.Configuration.DomainPolicy)
+			add(t, name, "service "+s.Name, spec, s.WantedTasks())
 		}
 	}
 	return byProvider
