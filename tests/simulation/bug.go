@@ -43,6 +43,7 @@ var Bugs = []Bug{
 	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace,
 	IgnoreMassUnhealthiness,
 	IgnoreThrottle, IgnoreGap, NeverResetThrottle,
+	IgnoreScale, FloorShare, ReplaceOthers, KeepDeleted,
 }
 
 // wrapStore plants the bug in a function's store.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,14 @@ const (
 	// stopped soon after their start.
 	IgnoreThrottle Bug = "the throttle is ignored"
 	IgnoreGap      Bug = "a task that has just begun and ended is replaced at once"
+	// IgnoreScale keeps task sets at the scale that they were created with.
+	IgnoreScale Bug = "the scale of a task set is ignored"
+	// FloorShare rounds the share of a task set down.
+	FloorShare Bug = "the share of a task set is rounded down"
+	// ReplaceOthers takes the primary task set for a deployment that replaces the others.
+	ReplaceOthers Bug = "the primary task set replaces the others"
+	// KeepDeleted keeps the tasks of deleted task sets.
+	KeepDeleted Bug = "a deleted task set is kept"
 )
 
 // serviceDistortions is how these bugs show rows to placement. The bugs that are settings are not
@@ -87,6 +96,52 @@ var serviceDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 		return slices.DeleteFunc(rows, func(r state.Row) bool { _, is := r.(*cluster.Protection); return is })
 	},
 	IgnoreGrace: eachRow(func(_ *World, s *cluster.Service) { s.Grace = 0 }),
+	IgnoreScale: eachTaskSet(func(w *World, _ *cluster.Service, d *cluster.Deployment) {
+		for _, s := range w.client.services {
+			for _, set := range s.taskSets {
+				if set.id == d.ID {
+					d.Set.Scale = set.first
+				}
+			}
+		}
+	}),
+	FloorShare: eachTaskSet(func(_ *World, s *cluster.Service, d *cluster.Deployment) {
+		if s.Desired > 0 {
+			d.Set.Scale = math.Floor(float64(s.Desired)*d.Set.Scale/100) * 100 / float64(s.Desired)
+		}
+	}),
+	ReplaceOthers: eachTaskSet(func(_ *World, s *cluster.Service, d *cluster.Deployment) {
+		if s.Deployment.ID != "" && s.Deployment.ID != d.ID {
+			d.Set.Scale = 0
+		}
+	}),
+	KeepDeleted: eachTaskSet(func(_ *World, _ *cluster.Service, d *cluster.Deployment) { d.Set.Draining = false }),
+}
+
+// eachTaskSet changes a copy of every task set.
+func eachTaskSet(
+	change func(*World, *cluster.Service, *cluster.Deployment),
+) func(*World, []state.Row) []state.Row {
+	return eachRow(func(w *World, s *cluster.Service) {
+		s.Older = slices.Clone(s.Older)
+		for _, d := range taskSetsOf(s) {
+			d.Set = new(*d.Set)
+			change(w, s, d)
+		}
+	})
+}
+
+// taskSetsOf returns the deployments in a service's row that are task sets.
+func taskSetsOf(s *cluster.Service) (sets []*cluster.Deployment) {
+	if s.Deployment.Set != nil {
+		sets = append(sets, &s.Deployment)
+	}
+	for n := range s.Older {
+		if s.Older[n].Set != nil {
+			sets = append(sets, &s.Older[n])
+		}
+	}
+	return sets
 }
 
 // distortion returns how the bug shows rows to placement, or nil.
@@ -105,6 +160,8 @@ var expectedFailures = map[Bug]string{
 	ChooseProtected: "is protected and was stopped",
 	IgnoreGrace:     "within its grace period", IgnoreMassUnhealthiness: "most of the cluster's look unhealthy",
 	IgnoreThrottle: "before the throttle of", IgnoreGap: "had just begun and ended",
+	IgnoreScale: "task set ", FloorShare: "task set ", ReplaceOthers: "leaves task set ",
+	KeepDeleted: "was deleted and is there",
 }
 
 // matchingFailures returns the violated invariants that show the bug.
@@ -170,5 +227,14 @@ func restoreService(was, next *cluster.Service, w *World) {
 	if r := w.checker.WrongRollbackTarget(was); w.PlantedBug == RollBackToFailed && r != nil && next.Last != nil &&
 		next.Last.ID == r.ID {
 		next.Last = was.Last
+	}
+	next.Older = slices.Clone(next.Older)
+	for _, d := range taskSetsOf(next) {
+		for _, before := range taskSetsOf(was) {
+			if before.ID == d.ID {
+				d.Set = new(*d.Set)
+				d.Set.Scale, d.Set.Draining = before.Set.Scale, before.Set.Draining
+			}
+		}
 	}
 }

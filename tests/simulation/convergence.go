@@ -158,6 +158,10 @@ func (w *World) runningPerInstance(s *cluster.Service) map[string]int {
 
 // checkServiceAtRest compares a service at rest with the model.
 func (w *World) checkServiceAtRest(s *expectedService, row *cluster.Service) {
+	if s.external {
+		w.checkTaskSetsAtRest(s, row)
+		return
+	}
 	history := w.checker.Deployments[row.Short]
 	if history == nil {
 		w.checker.Fail("invariant 8: no commit created service %s", s.name)
@@ -183,7 +187,7 @@ func (w *World) checkServiceAtRest(s *expectedService, row *cluster.Service) {
 func (w *World) checkPromptStarts() {
 	for _, s := range w.client.services {
 		row, ok := w.serviceRow(s.name)
-		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents ||
+		if !ok || s.busy || !s.exists || s.external || row.Strategy != cluster.Replica || w.LoseEvents ||
 			row.Deployment.CreatedAt.Before(epoch.Add(w.historySpan)) ||
 			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptStart {
 			continue
@@ -243,8 +247,8 @@ func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
 	return out
 }
 
-// observeService describes the service's row and tasks for the model. Of a task and its replacement
-// only the replacement counts, unless both are wanted.
+// observeService describes the service's row and tasks for the model, or the PRIMARY task set and
+// its tasks. Of a task and its replacement only the replacement counts, unless both are wanted.
 func (w *World) observeService(s *cluster.Service) model.Observed {
 	_, stuck := s.EmittedKeys["stuck"]
 	out := model.Observed{
@@ -262,7 +266,7 @@ func (w *World) observeService(s *cluster.Service) model.Observed {
 	moving, pairs := w.checker.ReplacedTasks(s.Short, nil), w.checker.CountPairsAsOne(s)
 	for _, t := range w.checker.ByOwner[s.Short] {
 		switch {
-		case !t.IsActive() || t.IsProvisioning():
+		case !t.IsActive() || t.IsProvisioning() || s.Deployment.Set != nil && t.Revision != s.Deployment.ID:
 			continue
 		case moving[t.ID] && pairs > 0:
 			pairs--

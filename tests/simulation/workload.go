@@ -80,6 +80,16 @@ var actionKinds = []struct {
 	{"create-with-providers", 0, func(w *World, a Action) { w.client.createServiceWithProviders(a) }},
 	{"change-providers", 0, func(w *World, a Action) { w.client.changeProviderStrategy(a) }},
 	{"remove-images", 0, (*World).removeImages},
+	// Drawn by [drawTaskSets].
+	{"create-external", 0, func(w *World, a Action) { w.client.createExternal(a) }},
+	{"add-task-set", 0, func(w *World, a Action) { w.client.addTaskSet(a) }},
+	{"scale-task-set", 0, func(w *World, a Action) { w.client.scaleTaskSet(a) }},
+	{"primary-task-set", 0, func(w *World, a Action) { w.client.makePrimary(a) }},
+	{"delete-task-set", 0, func(w *World, a Action) {
+		if s, set := w.client.pickTaskSet(a); set != nil {
+			w.client.deleteTaskSet(s, set)
+		}
+	}},
 	// Drawn by [drawUpgradeHistory].
 	{"update-nodes", 0, func(w *World, a Action) { w.upgrade.updateNodes(a) }},
 	{"block-standalone", 0, func(w *World, a Action) { w.upgrade.blockStandalone(a) }},

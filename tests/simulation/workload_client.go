@@ -36,6 +36,9 @@ type expectedService struct {
 	// definition is the task definition of the last update, empty if that kept the old one.
 	definition   string
 	balanced     bool // registered with a target group
+	external     bool // has task sets; primary is the id of the primary one, empty without one
+	taskSets     []*expectedTaskSet
+	primary      string
 	hasProviders bool // has a capacity provider strategy
 	// rules are those acknowledged last, or nil if it is not known which hold. rulesChanged means
 	// that they were changed after the service was created.

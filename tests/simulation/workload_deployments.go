@@ -48,7 +48,7 @@ func definitionName(s string) string { return s[strings.LastIndex(s, "/")+1:] }
 // deployService starts a deployment: of another revision, or a forced one.
 func (c *apiClient) deployService(a Action) {
 	s := c.pickService(a)
-	if s == nil {
+	if s == nil || s.external {
 		return
 	}
 	change := operation.UpdateService{TaskDefinition: newRevisions[a.Pick/5%uint64(len(newRevisions))]}
@@ -230,6 +230,10 @@ func (c *apiClient) replaceBrokenRevisions() {
 	for _, s := range c.services {
 		row, ok := c.world.serviceRow(s.name)
 		if !ok || !s.exists || s.busy {
+			continue
+		}
+		if s.external {
+			c.deleteBrokenTaskSets(s)
 			continue
 		}
 		ends := row.Breaker.Enable && row.Deployment.State != cluster.RolloutCompleted

@@ -41,7 +41,7 @@ type Run struct {
 	DisabledFaults []Fault
 	// PlantedBug is built into the installation.
 	PlantedBug Bug
-	// NoExtras leaves out the actions of [drawExtras].
+	// NoExtras leaves out the actions of [drawExtras] and [drawTaskSets].
 	NoExtras bool
 	// Upgrade updates a node group. NodePool is the shape of the group; nil means the seed's.
 	Upgrade  bool
@@ -207,6 +207,7 @@ func (w *World) drawActions(faultless bool) []Action {
 	}
 	if !w.NoExtras && !w.LongOutage {
 		actions = append(actions, drawExtras(w.Seed, w.historySpan)...)
+		actions = append(actions, drawTaskSets(w.Seed, w.historySpan)...)
 	}
 	return actions
 }

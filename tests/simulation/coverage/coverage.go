@@ -104,6 +104,9 @@ const (
 	Provided        Point = "a task was placed by its capacity provider"
 	FellBack        Point = "a task waited for its capacity provider and was placed by another"
 	MendedRevision  Point = "a caller replaced a broken revision"
+	TaskSetScaled   Point = "a task set was scaled"
+	TaskSetPrimary  Point = "a task set became the primary one"
+	TaskSetDeleted  Point = "a task set was deleted while the service had others"
 )
 
 // Points lists the points of the general kind of run.
@@ -119,6 +122,7 @@ var Points = []Point{
 	Misfit, Mended, Deployed, Completed, Tripped, RolledBack, Stalled, StopRequested, Protected,
 	Sick, MendedRevision, Balanced, Drained, TargetUnhealthy, Alarm, Rebalanced,
 	Throttled, Dying, Aborted, Early, Deferred, Spot, Recommended, ImageGone, Provided, FellBack,
+	TaskSetScaled, TaskSetPrimary, TaskSetDeleted,
 }
 
 // The points of runs that update a node group.

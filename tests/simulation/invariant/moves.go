@@ -176,9 +176,10 @@ func (h *RowHistory) waitsForMetrics() bool {
 }
 
 // MayMove reports whether the service's percentages allow a task to start elsewhere before it
-// stops. During a deployment, older tasks are replaced anyway; a failed deployment starts no tasks.
+// stops. During a deployment, older tasks are replaced anyway; a failed deployment starts no tasks;
+// tasks of task sets do not move.
 func (h *RowHistory) MayMove(s *cluster.Service) bool {
-	if len(s.Older) > 0 || s.Deployment.State == cluster.RolloutFailed {
+	if len(s.Older) > 0 || s.Deployment.State == cluster.RolloutFailed || s.Controller == cluster.ExternalController {
 		return false
 	}
 	active := h.countActive(s.Short)

@@ -79,6 +79,7 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		now.StopCode != cluster.StopByScheduler {
 		return
 	}
+	c.checkStopReason(s, old, now)
 	if s.Controller == cluster.ExternalController {
 		c.checkTaskSetStop(s, old, now)
 		return
@@ -108,14 +109,6 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 	settled := c.isSettled(state.KeyOf(now)) && c.isInstanceSettled(now)
 	mustGo := stopping.Revision != s.Deployment.ID || stopping.MustLeave || stopping.MustMove ||
 		stopping.IsUnhealthy(ModelService(s), c.now()) && c.TrustsHealth()
-	if c.IsProtectedFor(old, c.ClockSkew) && !stopping.MustLeave && !stopping.IsUnhealthy(ModelService(s), c.now()) {
-		c.Fail("invariant 3: task %s of service %s is protected and was stopped: %s", now.ID, s.Name, now.Reason)
-	}
-	if forHealth := strings.Contains(now.Reason, "health checks"); forHealth && c.isWithinGrace(s, old) {
-		c.Fail("invariant 3: task %s of service %s was stopped within its grace period: %s", now.ID, s.Name, now.Reason)
-	} else if forHealth && settled && !c.TrustsHealth() {
-		c.Fail("invariant 3: task %s of service %s was stopped for its health, and most of the cluster's look unhealthy: %s", now.ID, s.Name, now.Reason)
-	}
 	// A task that has to leave may stop first if its replacement cannot start first.
 	if activeCount < s.Desired && !mustGo && settled && !c.wasJustMoved(now) {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, activeCount,
@@ -125,6 +118,22 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		healthyCount < least {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID,
 			s.Name, healthyCount, least)
+	}
+}
+
+// checkStopReason checks why a task was stopped: a protected one not because there are too many,
+// and one for its health only if it had time to become healthy and most of the others are.
+func (c *Checker) checkStopReason(s *cluster.Service, old, now *cluster.Task) {
+	stopping := c.ModelTask(s, old)
+	if c.IsProtectedFor(old, c.ClockSkew) && !stopping.MustLeave && !stopping.IsUnhealthy(ModelService(s), c.now()) {
+		c.Fail("invariant 3: task %s of service %s is protected and was stopped: %s", now.ID, s.Name, now.Reason)
+	}
+	settled := c.isSettled(state.KeyOf(now)) && c.isInstanceSettled(now)
+	if forHealth := strings.Contains(now.Reason, "health checks"); forHealth && c.isWithinGrace(s, old) {
+		c.Fail("invariant 3: task %s of service %s was stopped within its grace period: %s", now.ID, s.Name, now.Reason)
+	} else if forHealth && settled && !c.TrustsHealth() {
+		c.Fail("invariant 3: task %s of service %s was stopped for its health, and most of the cluster's look unhealthy: %s",
+			now.ID, s.Name, now.Reason)
 	}
 }
 

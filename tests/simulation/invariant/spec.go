@@ -51,7 +51,7 @@ func (h *RowHistory) specOfRevision(s *cluster.Service, revision, definition str
 	}
 	spec := &TaskSpec{
 		owner: s.Short, group: "service:" + s.Name, service: s.Name, Daemon: s.Strategy == cluster.Daemon,
-		desired: s.Desired,
+		desired: wantedTasks(s),
 		Def:     def, Needs: def.Needs, Rules: s.Rules, Providers: h.allowedProviders(s, revision),
 	}
 	spec.Policy = policyOf(spec.Rules)

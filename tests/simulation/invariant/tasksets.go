@@ -9,9 +9,9 @@ import (
 
 // The rules for task sets (S15), written without the code under test.
 
-// taskSetCount returns how many tasks a task set of the service should have: its scale's share of
+// TaskSetCount returns how many tasks a task set of the service should have: its scale's share of
 // the desired count, rounded up; none if it is being deleted or gone.
-func taskSetCount(s *cluster.Service, id string) int {
+func TaskSetCount(s *cluster.Service, id string) int {
 	for _, d := range append([]cluster.Deployment{s.Deployment}, s.Older...) {
 		if d.ID != id || d.Set == nil || d.Set.Draining {
 			continue
@@ -28,10 +28,21 @@ func taskSetCount(s *cluster.Service, id string) int {
 	return 0
 }
 
+// wantedTasks returns how many tasks a service should have in all.
+func wantedTasks(s *cluster.Service) (n int) {
+	if s.Controller != cluster.ExternalController {
+		return s.Desired
+	}
+	for _, d := range append([]cluster.Deployment{s.Deployment}, s.Older...) {
+		n += TaskSetCount(s, d.ID)
+	}
+	return n
+}
+
 // checkTaskSetStop checks a task of a task set that Berth decided to stop: a healthy one only if
 // its set has too many, or keeps as many healthy ones as minimumHealthyPercent of its count.
 func (c *Checker) checkTaskSetStop(s *cluster.Service, old, now *cluster.Task) {
-	count, active, healthy := taskSetCount(s, now.Revision), 0, 0
+	count, active, healthy := TaskSetCount(s, now.Revision), 0, 0
 	for key, o := range c.ByOwner[now.Owner] {
 		unsettled := !c.isSettled(key)
 		if o.Revision != now.Revision || o.ID == now.ID || o.Desired == cluster.TaskStopped && !unsettled {
@@ -68,7 +79,7 @@ func (c *Checker) checkTaskSetStart(s *cluster.Service, t *cluster.Task) {
 			active++
 		}
 	}
-	count := taskSetCount(s, t.Revision)
+	count := TaskSetCount(s, t.Revision)
 	if most := ModelService(s).Ceiling(count); active+1 > most {
 		c.Fail("invariant 3: starting task %s gives task set %s of service %s %d tasks of %d, at most %d are allowed",
 			t.ID, t.Revision, s.Name, active+1, count, most)

@@ -119,7 +119,7 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 // deployment, no blocked placement, no throttle.
 func (c *Checker) CanStartNow(s *cluster.Service) bool {
 	d := &s.Deployment
-	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
+	if s.Controller == cluster.ExternalController || s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
 		d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
 		return false
 	}
