@@ -70,6 +70,8 @@ func runCLIStory(t *testing.T, d *door) {
 	wants("stage\ttest", "ecs list-tags-for-resource --query 'tags[].[key, value]' --resource-arn "+arn)
 	wants("TAGS\tstage\ttest", "ecs describe-services --services cli --include TAGS --query 'services[0].{TAGS: tags}'")
 
+	deployByHand(t, aws, wants, fails)
+
 	fails("Waiter ServicesStable failed", "ecs wait services-stable --services nobody")
 	fails("(ServiceNotFoundException)", "ecs update-service --service nobody --desired-count 1")
 	fails("(ClusterNotFoundException)", "ecs list-services --cluster nowhere")
@@ -81,4 +83,45 @@ func runCLIStory(t *testing.T, d *door) {
 	aws("ecs deregister-task-definition --task-definition cli:1")
 	wants("DELETE_IN_PROGRESS",
 		"ecs delete-task-definitions --task-definitions cli:1 --query 'taskDefinitions[].status'")
+}
+
+// deployByHand replaces one task set of a service by another, with the commands of the AWS CLI. It
+// has no waiter for task sets, so each step waits by asking.
+func deployByHand(t *testing.T, aws func(string) string, wants, fails func(want, command string)) {
+	t.Helper()
+	const of = " --cluster default --service by-cli "
+	steady := func(id, counts string) {
+		t.Helper()
+		query := "ecs describe-task-sets" + of + "--task-sets " + id +
+			" --query 'taskSets[0].[stabilityStatus, status, computedDesiredCount, runningCount, pendingCount]'"
+		got := ""
+		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+			if got = aws(query); strings.HasPrefix(got, "STEADY_STATE") {
+				break
+			}
+		}
+		if got != "STEADY_STATE\t"+counts {
+			t.Errorf("task set %s: got %q, want %q", id, got, "STEADY_STATE\t"+counts)
+		}
+	}
+	wants("EXTERNAL\t2", "ecs create-service --service-name by-cli --deployment-controller type=EXTERNAL "+
+		"--desired-count 2 --query 'service.[deploymentController.type, desiredCount]'")
+	create := "ecs create-task-set" + of + "--task-definition "
+	blue := aws(create + "cli:1 --external-id blue --scale value=100,unit=PERCENT --query taskSet.id")
+	steady(blue, "ACTIVE\t2\t2\t0")
+	wants("PRIMARY", "ecs update-service-primary-task-set"+of+"--primary-task-set "+blue+" --query taskSet.status")
+	green := aws(create + "cli:2 --query taskSet.taskSetArn")
+	wants("2\tSTABILIZING", "ecs update-task-set"+of+"--scale value=100,unit=PERCENT --task-set "+green+
+		" --query 'taskSet.[computedDesiredCount, stabilityStatus]'")
+	steady(green, "ACTIVE\t2\t2\t0")
+	steady(blue, "PRIMARY\t2\t2\t0")
+	aws("ecs update-service-primary-task-set" + of + "--primary-task-set " + green)
+	fails("(InvalidParameterException)", "ecs delete-task-set"+of+"--task-set "+blue)
+	tasks := aws("ecs list-tasks --query taskArns --started-by " + blue)
+	wants("DRAINING", "ecs delete-task-set"+of+"--force --task-set "+blue+" --query taskSet.status")
+	aws("ecs wait tasks-stopped --tasks " + tasks)
+	steady(green, "PRIMARY\t2\t2\t0")
+	fails("(InvalidParameterException)", create+"cli:2 --scale value=101,unit=PERCENT")
+	aws("ecs delete-service --service by-cli --force")
+	aws("ecs wait services-inactive --services by-cli")
 }
