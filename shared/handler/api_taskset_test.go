@@ -94,6 +94,7 @@ func TestAPI_TaskSetsBlueGreen(t *testing.T) {
 	w.wantSets("being deleted", "4/0 DRAINING", "2/2 PRIMARY*")
 	w.advance(2 * time.Minute)
 	w.wantSets("deleted", "2/2 PRIMARY*")
+	want(t, "steady without the deleted one", w.service("web").Steady, true)
 	_, err = w.api.TaskSets.UpdateTaskSet(ctx, blue, 1)
 	wantCode(t, err, cluster.CodeTaskSetNotFound, "")
 	must(t)(w.api.TaskSets.UpdateTaskSet(ctx, green, 100))

@@ -27,23 +27,25 @@ func reconcileTaskSets(in Input) Plan {
 func mergePlans(in *Input, parts []Input, plans []Plan) Plan {
 	next := *in.Service
 	next.Running, next.Pending, next.EmittedKeys = 0, 0, nil
-	all := Plan{Next: &next, Steady: len(in.Service.TaskSets()) > 0}
+	all := Plan{Next: &next, Steady: true}
 	var sets []cluster.Deployment
 	for i, p := range plans {
 		part := &parts[i]
 		all = all.plus(p)
 		next.Running, next.Pending = next.Running+p.Next.Running, next.Pending+p.Next.Pending
 		next.EmittedKeys = mergeKeys(next.EmittedKeys, p.Next.EmittedKeys)
-		if part.Service.Deployment.Set == nil {
-			continue
-		}
 		d := p.Next.Deployment
-		d.Set = assessStability(part, &p)
-		all.Steady = all.Steady && d.Set.Steady
-		if !d.Set.Draining || hasTasksLeft(part) {
-			sets = append(sets, d)
+		switch {
+		case part.Service.Deployment.Set == nil:
+			all.Steady = all.Steady && p.Steady
+			continue
+		case d.Set.Draining && !hasTasksLeft(part):
+			continue // it has ended
 		}
+		d.Set = assessStability(part, &p)
+		sets, all.Steady = append(sets, d), all.Steady && d.Set.Steady
 	}
+	all.Steady = all.Steady && len(sets) > 0
 	next.SetTaskSets(sets, in.Service.Deployment.ID)
 	all.RefusedInstances, _ = refusedInstances(in.Tasks, in.Limits, in.Now)
 	all.ThrottleCleared = in.Throttle != nil && len(in.Throttle.Revisions) > 0 &&

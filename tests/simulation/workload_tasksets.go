@@ -294,9 +294,11 @@ func (w *World) checkTaskSetAtRest(row *cluster.Service, d cluster.Deployment) {
 		w.checker.Fail("invariant 8: task set %s, %g %% of %d, of service %s: %s", d.ID, d.Set.Scale, row.Desired,
 			row.Name, why)
 	}
-	leaving := slices.ContainsFunc(seen.Tasks, func(t model.Task) bool { return t.MustLeave })
-	if d.Running == part.Desired && len(seen.Tasks) == part.Desired && !leaving && !d.Set.Steady {
-		w.checker.Fail("invariant 8: task set %s of service %s runs all its %d tasks and is not steady", d.ID, row.Name,
-			d.Running)
+	unfinished := slices.ContainsFunc(seen.Tasks, func(t model.Task) bool {
+		return t.MustLeave || !t.IsHealthy(w.Loop.Now())
+	})
+	if len(seen.Tasks) == part.Desired && !unfinished && !d.Set.Steady {
+		w.checker.Fail("invariant 8: task set %s of service %s has its %d healthy tasks and is not steady: %+v", d.ID,
+			row.Name, part.Desired, *d.Set)
 	}
 }
