@@ -24,6 +24,7 @@ type commands struct {
 	Pack        packCommand        `cmd:"" help:"Fill the GPU nodes of a trace, and print how much of them is used."`
 	Whatif      whatifCommand      `cmd:"" help:"Show where tasks would go, and why not elsewhere. Changes nothing."`
 	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
+	Rebalance   rebalanceCommand   `cmd:"" help:"Measure the search that rebalances clusters, on files of a challenge."`
 	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; --dry-run shows which."`
 	Explain     explainCommand     `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
 	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`

@@ -115,14 +115,18 @@ func readLiveCluster(ctx context.Context, c *client.Client, name string, s *stre
 	return whatif.BuildSnapshot(rows)
 }
 
-// saveSnapshotFile writes the rows to a temporary file first, so that a failure leaves an earlier
-// file as it was.
+// saveSnapshotFile saves the rows of a cluster.
 func saveSnapshotFile(path string, rows []berthapi.Row) error {
+	return writeWholeFile(path, func(w io.Writer) error { return whatif.SaveRows(w, rows) })
+}
+
+// writeWholeFile writes a temporary file first, so that a failure leaves an earlier file as it was.
+func writeWholeFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".berth-save-*")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(whatif.SaveRows(f, rows), f.Close())
+	err = errors.Join(write(f), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

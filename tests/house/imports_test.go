@@ -56,6 +56,7 @@ var rules = []rule{
 		"shared/placement/eligibility", "shared/state", "shared/constraint", "shared/snapshot", "shared/cluster",
 		"tests/gpurows",
 	}},
+	{path: "shared/placement/rebalance", pure: true},
 	{path: "shared/placement/moves", pure: true, may: []string{
 		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/constraint",
 		"shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",

@@ -1,0 +1,158 @@
+package rebalance
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Problem is a cluster by small numbers: tasks, services, instances and resources are positions
+// in its slices. It says what must hold and what everything costs. A cost is in units of the
+// caller's choice; only sums and differences of costs matter.
+type Problem struct {
+	Resources []Resource
+	Instances []Instance
+	Services  []Service
+	Tasks     []Task
+	Balances  []Balance
+	Weights   Weights
+	// Distances has what a move costs between two instances, by the first one and then by the
+	// second one. It is nil if distances do not matter.
+	Distances []int32
+}
+
+// A Resource is anything that instances have and tasks use: memory, GPUs, a metric.
+type Resource struct {
+	// Transit reports that a moved task takes up the resource on its first instance too, until the
+	// plan is complete.
+	Transit bool
+	// Overload is the cost of each unit that an instance uses above its safety level.
+	Overload int64
+}
+
+// An Instance is somewhere that tasks run.
+type Instance struct {
+	Zone, Neighborhood int32
+	// Capacity is what there is of each resource, Safety how much of it is best used.
+	Capacity, Safety []int64
+}
+
+// A Service has tasks that are alike to the rules below. A rule that is broken at the start does
+// not get worse.
+type Service struct {
+	Exclusive  bool    // two of its tasks never share an instance
+	LeastZones int32   // zones that it has tasks in, at least
+	DependsOn  []int32 // services that have a task in each neighborhood that it has tasks in
+}
+
+// A Task runs on one instance.
+type Task struct {
+	Service int32
+	Start   int32 // the instance that it is on
+	Needs   []int64
+	Cost    int64 // of moving it
+}
+
+// A Balance wants what is free of two resources to be in proportion on each instance: of the
+// second one at least Ratio times as much as of the first one.
+type Balance struct {
+	First, Second int32
+	Ratio, Weight int64
+}
+
+// Weights multiply the costs of moves.
+type Weights struct {
+	Task     int64 // the costs of moved tasks
+	Service  int64 // the number of moved tasks of the service that has the most of them
+	Distance int64 // the distances of moved tasks from where they started
+}
+
+// Validate returns an error if the problem refers to what it does not have, or if it has a number
+// that cannot be.
+func (p *Problem) Validate() error {
+	if len(p.Instances) == 0 {
+		return fmt.Errorf("there are 0 instances, expected at least 1")
+	}
+	if n := len(p.Instances) * len(p.Instances); p.Distances != nil && len(p.Distances) != n {
+		return fmt.Errorf("there are %d distances, expected %d", len(p.Distances), n)
+	}
+	for i, x := range p.Instances {
+		if len(x.Capacity) != len(p.Resources) || len(x.Safety) != len(p.Resources) {
+			return fmt.Errorf("instance %d has %d capacities and %d safety levels, expected %d", i, len(x.Capacity),
+				len(x.Safety), len(p.Resources))
+		}
+		if x.Zone < 0 || x.Neighborhood < 0 {
+			return fmt.Errorf("instance %d is in zone %d, neighborhood %d, expected none below 0", i, x.Zone,
+				x.Neighborhood)
+		}
+	}
+	if err := p.validateTasks(); err != nil {
+		return err
+	}
+	if most := p.costBound(); most > mostCost {
+		return fmt.Errorf("costs may reach %.3g, expected at most %.3g", most, mostCost)
+	}
+	return nil
+}
+
+// mostCost is well below what 64 bits hold.
+const mostCost = 1e18
+
+// costBound returns more than any assignment can cost.
+func (p *Problem) costBound() (most float64) {
+	for r := range p.Resources {
+		sum := 0.0
+		for t := range p.Tasks {
+			sum += float64(p.Tasks[t].Needs[r])
+		}
+		most += sum * float64(max(1, p.Resources[r].Overload))
+	}
+	for _, b := range p.Balances {
+		for i := range p.Instances {
+			capacity := p.Instances[i].Capacity
+			most += float64(b.Weight) * (float64(b.Ratio)*float64(capacity[b.First]) + float64(capacity[b.Second]))
+		}
+		for t := range p.Tasks {
+			needs := p.Tasks[t].Needs
+			most += float64(b.Weight) * (float64(b.Ratio)*float64(needs[b.First]) + float64(needs[b.Second]))
+		}
+	}
+	farthest := int32(0)
+	for _, d := range p.Distances {
+		farthest = max(farthest, d)
+	}
+	for t := range p.Tasks {
+		most += float64(p.Tasks[t].Cost)*float64(p.Weights.Task) + float64(p.Weights.Service) +
+			float64(farthest)*float64(p.Weights.Distance)
+	}
+	return most
+}
+
+// validateTasks checks services, tasks and balances.
+func (p *Problem) validateTasks() error {
+	for s, x := range p.Services {
+		for _, d := range x.DependsOn {
+			if d < 0 || int(d) >= len(p.Services) {
+				return fmt.Errorf("service %d depends on service %d, expected 0 to %d", s, d, len(p.Services)-1)
+			}
+		}
+	}
+	for t, x := range p.Tasks {
+		switch {
+		case x.Service < 0 || int(x.Service) >= len(p.Services):
+			return fmt.Errorf("task %d is of service %d, expected 0 to %d", t, x.Service, len(p.Services)-1)
+		case x.Start < 0 || int(x.Start) >= len(p.Instances):
+			return fmt.Errorf("task %d is on instance %d, expected 0 to %d", t, x.Start, len(p.Instances)-1)
+		case len(x.Needs) != len(p.Resources):
+			return fmt.Errorf("task %d needs %d resources, expected %d", t, len(x.Needs), len(p.Resources))
+		case len(x.Needs) > 0 && slices.Min(x.Needs) < 0:
+			return fmt.Errorf("task %d needs %d of a resource, expected 0 or more", t, slices.Min(x.Needs))
+		}
+	}
+	for n, b := range p.Balances {
+		if min(b.First, b.Second) < 0 || int(max(b.First, b.Second)) >= len(p.Resources) {
+			return fmt.Errorf("balance %d is between resources %d and %d, expected 0 to %d", n, b.First, b.Second,
+				len(p.Resources)-1)
+		}
+	}
+	return nil
+}

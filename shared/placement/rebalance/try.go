@@ -1,0 +1,45 @@
+package rebalance
+
+// tryShift returns the change of the cost if the task moves to the instance, and whether the rules
+// allow that.
+func (a *assignment) tryShift(t, to int32) (change int64, ok bool) {
+	from, s := a.at[t], a.serviceOf[t]
+	if a.rules.isOccupied(s, to) || !a.hasRoom(to, a.heldNeedsOf(t, to), a.nothing) ||
+		!a.rules.keepsZones(s, from, to) || !a.rules.keepsHoods(s, -1, from, to) {
+		return 0, false
+	}
+	needs := a.needsOf(t)
+	change = a.loadCost(from, a.nothing, needs) - a.loadCosts[from] +
+		a.loadCost(to, needs, a.nothing) - a.loadCosts[to] + a.moveCost(t, to) - a.moveCost(t, from)
+	if sign := a.moveSign(t, to); sign != 0 && a.moved.weight != 0 {
+		change += a.moved.change(s, sign)
+		a.moved.change(s, -sign)
+	}
+	return change, true
+}
+
+// trySwap returns the change of the cost if two tasks on different instances change places, and
+// whether the rules allow that.
+func (a *assignment) trySwap(t, u int32) (change int64, ok bool) {
+	i, j := a.at[t], a.at[u]
+	s, o := a.serviceOf[t], a.serviceOf[u]
+	give, take := a.needsOf(t), a.needsOf(u)
+	if s != o && (a.rules.isOccupied(s, j) || a.rules.isOccupied(o, i)) ||
+		!a.hasRoom(j, a.heldNeedsOf(t, j), a.heldNeedsOf(u, j)) ||
+		!a.hasRoom(i, a.heldNeedsOf(u, i), a.heldNeedsOf(t, i)) {
+		return 0, false
+	}
+	if s != o && (!a.rules.keepsZones(s, i, j) || !a.rules.keepsZones(o, j, i) || !a.rules.keepsHoods(s, o, i, j) ||
+		!a.rules.keepsHoods(o, s, j, i)) {
+		return 0, false
+	}
+	change = a.loadCost(i, take, give) - a.loadCosts[i] + a.loadCost(j, give, take) - a.loadCosts[j] +
+		a.moveCost(t, j) - a.moveCost(t, i) + a.moveCost(u, i) - a.moveCost(u, j)
+	first, second := a.moveSign(t, j), a.moveSign(u, i)
+	if (first != 0 || second != 0) && a.moved.weight != 0 {
+		change += a.moved.change(s, first) + a.moved.change(o, second)
+		a.moved.change(o, -second)
+		a.moved.change(s, -first)
+	}
+	return change, true
+}
