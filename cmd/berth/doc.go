@@ -8,6 +8,7 @@
 //
 //   - installation and dataplane: Berth, or the simulated fleet alone, in this process (up, fleet)
 //   - replay, pack and trace: recorded clusters (replay, pack)
+//   - reassign: problems of the machine reassignment challenge (rebalance)
 //   - proxy: other tools' calls to a running Berth (proxy)
 //   - client, whatif and definition: calls to a running Berth (all other commands)
 //

@@ -15,8 +15,8 @@ import (
 // rebalanceCommand runs the search that rebalances clusters on files of the machine reassignment
 // challenge, whose best solutions are known.
 type rebalanceCommand struct {
-	Instance   string  `required:"" help:"Model file of the machine reassignment challenge." type:"existingfile" placeholder:"MODEL"`
-	Assignment string  `required:"" help:"File with the machine that each process starts on." type:"existingfile" placeholder:"FILE"`
+	Instance   string  `required:"" help:"Model file of the challenge." type:"existingfile" placeholder:"MODEL"`
+	Assignment string  `required:"" help:"Machines that the processes start on." type:"existingfile" placeholder:"FILE"`
 	Seconds    float64 `default:"60" help:"How long to search."`
 	Steps      int64   `help:"Search for so many steps instead, which always gives the same result."`
 	Out        string  `required:"" help:"File to write the new assignment to." type:"path" placeholder:"FILE"`
@@ -80,8 +80,8 @@ func (r *rebalanceCommand) readProblem() (*rebalance.Problem, error) {
 	return problem, nil
 }
 
-// newBudget returns the budget that the flags name. The search has no clock, so its time is measured
-// here.
+// newBudget returns the budget that the flags name. The search has no clock, so its time is
+// measured here.
 func (r *rebalanceCommand) newBudget(ctx context.Context, began time.Time, p *progress) rebalance.Budget {
 	return rebalance.Budget{Steps: r.Steps, Used: func() float64 {
 		if ctx.Err() != nil {

@@ -83,7 +83,7 @@ func drawInstance(seed uint64, machines, processes int) *instance {
 	put(1)
 	put(0, 1, random.IntN(3))
 	put(random.IntN(10))
-	put(1, 10, 100)
+	put(1, 2, 1)
 	x.model = out.String()
 	return x
 }

@@ -48,7 +48,8 @@ func (n *numbers) next(what string, most int64) int64 {
 	}
 	value, err := strconv.ParseInt(n.words.Text(), 10, 64)
 	if err != nil || value < 0 || value > most {
-		n.err = fmt.Errorf("number %d is %q, expected %s, a whole number from 0 to %d", n.count, n.words.Text(), what, most)
+		n.err = fmt.Errorf("number %d is %q, expected %s, a whole number from 0 to %d", n.count, n.words.Text(), what,
+			most)
 		return 0
 	}
 	return value
@@ -143,7 +144,8 @@ func readCosts(n *numbers, p *rebalance.Problem, resources int) {
 			Weight: n.next("a weight", maxNumber)})
 	}
 	p.Weights = rebalance.Weights{Task: n.next("the weight of process moves", maxNumber),
-		Service: n.next("the weight of service moves", maxNumber), Distance: n.next("the weight of machine moves", maxNumber)}
+		Service:  n.next("the weight of service moves", maxNumber),
+		Distance: n.next("the weight of machine moves", maxNumber)}
 }
 
 // ReadAssignment reads where the tasks start, one machine per process, into the problem.

@@ -23,10 +23,10 @@ type Result struct {
 
 // A Plan is the same as moves that are made one after the other.
 type Plan struct {
-	Moves   []Move `json:"moves"`
-	Staged  int    `json:"staged"`
-	Dropped int    `json:"dropped"`
-	After   int64  `json:"costAfter"`
+	Moves     []Move `json:"moves"`
+	Staged    int    `json:"staged"`
+	Unplanned int    `json:"unplanned"`
+	After     int64  `json:"costAfter"`
 }
 
 // A Move takes one process to another machine.
@@ -48,9 +48,11 @@ func Search(p *rebalance.Problem, b rebalance.Budget, seed uint64) (*Result, err
 		return nil, err
 	}
 	out := &Result{
-		Processes: len(p.Tasks), Machines: len(p.Instances), Before: found.Before, After: found.After, Moved: found.Moved,
+		Processes: len(p.Tasks), Machines: len(p.Instances), Before: found.Before, After: found.After,
+		Moved: found.Moved,
 		Steps: found.Steps, Assignment: found.Instances,
-		Plan: Plan{Moves: make([]Move, len(plan.Moves)), Staged: plan.Staged, Dropped: plan.Dropped, After: plan.After},
+		Plan: Plan{Moves: make([]Move, len(plan.Moves)), Staged: plan.Staged, Unplanned: plan.Unplanned,
+			After: plan.After},
 	}
 	for n, m := range plan.Moves {
 		out.Plan.Moves[n] = Move{Process: m.Task, From: m.From, To: m.To, Gain: m.Gain}
@@ -64,7 +66,7 @@ func (r *Result) Print(w io.Writer) error {
 cost          %d, before %d
 one by one    %d moves, %d of them to wait on another machine, lead to %d; no order was found for %d processes
 `, r.Processes, r.Machines, r.Moved, r.Seconds, r.Steps, r.After, r.Before, len(r.Plan.Moves), r.Plan.Staged,
-		r.Plan.After, r.Plan.Dropped)
+		r.Plan.After, r.Plan.Unplanned)
 	return err
 }
 

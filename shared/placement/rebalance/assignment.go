@@ -37,7 +37,8 @@ func newAssignment(p *Problem) *assignment {
 		serviceOf: make([]int32, len(p.Tasks)), needs: make([]int64, 0, len(p.Tasks)*width),
 		cells: make([]cell, len(p.Instances)*width), loadCosts: make([]int64, len(p.Instances)),
 		taskCosts: make([]int64, len(p.Tasks)), nothing: make([]int64, width),
-		rules: newServiceRules(p), on: make([][]int32, len(p.Instances)), position: make([]int32, len(p.Tasks)), moved: newMovedTasks(p),
+		rules: newServiceRules(p), on: make([][]int32, len(p.Instances)), position: make([]int32, len(p.Tasks)),
+		moved: newMovedTasks(p),
 	}
 	for i := range p.Instances {
 		for r := range width {
@@ -76,7 +77,8 @@ func (a *assignment) needsOf(t int32) []int64 { return a.needs[int(t)*a.width : 
 // cellsOf returns the cells of an instance.
 func (a *assignment) cellsOf(i int32) []cell { return a.cells[int(i)*a.width : (int(i)+1)*a.width] }
 
-// heldNeedsOf returns what the task takes up on the instance beyond what it holds there in any case.
+// heldNeedsOf returns what the task takes up on the instance beyond what it holds there in any
+// case.
 func (a *assignment) heldNeedsOf(t, i int32) []int64 {
 	if a.start[t] == i {
 		return a.startNeeds[int(t)*a.width : (int(t)+1)*a.width]
@@ -147,10 +149,10 @@ func (a *assignment) changeLoad(t, i int32, sign int64) {
 // moveTask puts the task on another instance.
 func (a *assignment) moveTask(t, to int32) {
 	a.liftTask(t)
-	a.dropTask(t, to)
+	a.putTask(t, to)
 }
 
-// liftTask takes the task off its instance. Until dropTask it is nowhere.
+// liftTask takes the task off its instance. Until putTask it is nowhere.
 func (a *assignment) liftTask(t int32) {
 	from, s := a.at[t], a.serviceOf[t]
 	a.cost -= a.moveCost(t, from)
@@ -166,8 +168,8 @@ func (a *assignment) liftTask(t int32) {
 	a.at[t] = nowhere
 }
 
-// dropTask puts a task that is nowhere on an instance.
-func (a *assignment) dropTask(t, to int32) {
+// putTask puts a task that is nowhere on an instance.
+func (a *assignment) putTask(t, to int32) {
 	s := a.serviceOf[t]
 	a.at[t] = to
 	a.cost += a.moveCost(t, to)
@@ -214,7 +216,8 @@ func newMovedTasks(p *Problem) movedTasks {
 	for _, n := range largest {
 		most = max(most, n)
 	}
-	m := movedTasks{weight: p.Weights.Service, ofService: make([]int32, len(p.Services)), services: make([]int32, most+2)}
+	m := movedTasks{weight: p.Weights.Service, ofService: make([]int32, len(p.Services)),
+		services: make([]int32, most+2)}
 	m.services[0] = int32(len(p.Services))
 	return m
 }

@@ -12,7 +12,7 @@
 // rules at every step, so that it can stop at any time.
 //
 // A result of Search may need all its moves at once: two tasks that change places on full instances
-// have no order. PlanMoves then lets one of them wait on a third instance, or drops the moves.
+// have no order. PlanMoves then lets one of them wait on a third instance, or leaves the moves out.
 //
 // Start reading at problem.go, then search.go and step.go:
 //

@@ -22,7 +22,7 @@ func (s *annealing) rearrange() {
 	} else {
 		s.liftSome()
 	}
-	if ok && s.dropLifted() && s.accepts(s.cost-before) {
+	if ok && s.putLifted() && s.accepts(s.cost-before) {
 		for _, m := range s.lifted {
 			if s.at[m.task] != m.from {
 				s.journal.note(m.task, m.from)
@@ -43,7 +43,7 @@ func (s *annealing) returnLifted() {
 		}
 	}
 	for _, m := range s.lifted {
-		s.dropTask(m.task, m.from)
+		s.putTask(m.task, m.from)
 	}
 }
 
@@ -53,8 +53,8 @@ func (s *annealing) makeRoom(t, to int32) bool {
 		return false
 	}
 	for range mostLifted {
-		if s.mayDrop(t, to) {
-			s.drop(t, to)
+		if s.mayPut(t, to) {
+			s.put(t, to)
 			return true
 		}
 		if len(s.on[to]) == 0 {
@@ -92,27 +92,38 @@ func (s *annealing) lift(t int32) bool {
 	return true
 }
 
-// drop puts a lifted task on an instance.
-func (s *annealing) drop(t, to int32) {
-	s.dropTask(t, to)
+// put puts a lifted task on an instance and counts it as no longer lifted.
+func (s *annealing) put(t, to int32) {
+	s.putTask(t, to)
 	s.following[s.serviceOf[t]]--
 }
 
-// dropLifted puts the lifted tasks on instances, and reports whether all have found one.
-func (s *annealing) dropLifted() bool {
+// putLifted puts the lifted tasks on instances, and reports whether all have found one.
+func (s *annealing) putLifted() bool {
 	if s.random.below(4) > 0 {
 		rank := s.tasks.rank
 		slices.SortFunc(s.lifted, func(a, b undoneMove) int { return cmp.Compare(rank[a.task], rank[b.task]) })
 	}
-	for _, m := range s.lifted {
-		if s.at[m.task] != nowhere {
-			continue
+	for again := true; again; {
+		put, missing := 0, 0
+		for _, m := range s.lifted {
+			if s.at[m.task] != nowhere {
+				continue
+			}
+			to := s.cheapestInstance(m.task)
+			switch {
+			case to != nowhere:
+				s.put(m.task, to)
+				put++
+			case len(s.rules.needs[s.serviceOf[m.task]]) == 0:
+				return false
+			default: // perhaps what it depends on is put somewhere first
+				missing++
+			}
 		}
-		to := s.cheapestInstance(m.task)
-		if to == nowhere {
+		if again = missing > 0; again && put == 0 {
 			return false
 		}
-		s.drop(m.task, to)
 	}
 	return true
 }
@@ -122,7 +133,7 @@ func (s *annealing) dropLifted() bool {
 func (s *annealing) cheapestInstance(t int32) int32 {
 	best, least := int32(nowhere), int64(math.MaxInt64)
 	consider := func(i int32) {
-		if s.random.below(64) == 0 || !s.mayDrop(t, i) {
+		if s.random.below(64) == 0 || !s.mayPut(t, i) {
 			return
 		}
 		if cost := s.loadCost(i, s.needsOf(t), s.nothing) - s.loadCosts[i] + s.moveCost(t, i); cost < least {
@@ -145,8 +156,8 @@ func (s *annealing) cheapestInstance(t int32) int32 {
 	return best
 }
 
-// mayDrop reports whether the rules allow the lifted task on the instance.
-func (s *annealing) mayDrop(t, i int32) bool {
+// mayPut reports whether the rules allow the lifted task on the instance.
+func (s *annealing) mayPut(t, i int32) bool {
 	service := s.serviceOf[t]
 	return !s.rules.isOccupied(service, i) && s.hasRoom(i, s.heldNeedsOf(t, i), s.nothing) &&
 		s.rules.reachesZones(service, i, s.following[service]-1) && s.rules.mayJoin(service, i)

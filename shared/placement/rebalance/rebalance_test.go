@@ -53,16 +53,18 @@ func recount(t *testing.T, a *assignment) {
 	fresh := newAssignment(a.problem)
 	for task, to := range a.at {
 		fresh.liftTask(int32(task))
-		fresh.dropTask(int32(task), to)
+		fresh.putTask(int32(task), to)
 	}
-	if fresh.cost != a.cost || !slices.Equal(fresh.cells, a.cells) || !slices.Equal(fresh.rules.inZone, a.rules.inZone) ||
+	if fresh.cost != a.cost || !slices.Equal(fresh.cells, a.cells) ||
+		!slices.Equal(fresh.rules.inZone, a.rules.inZone) ||
 		!slices.Equal(fresh.rules.zoneCount, a.rules.zoneCount) {
 		t.Fatalf("the cost is %d, counted anew %d", a.cost, fresh.cost)
 	}
 	for i, list := range a.on {
 		for n, task := range list {
 			if a.at[task] != int32(i) || a.position[task] != int32(n) {
-				t.Fatalf("task %d is listed on instance %d at %d, it is on %d at %d", task, i, n, a.at[task], a.position[task])
+				t.Fatalf("task %d is listed on instance %d at %d, it is on %d at %d", task, i, n, a.at[task],
+					a.position[task])
 			}
 		}
 	}
@@ -70,7 +72,7 @@ func recount(t *testing.T, a *assignment) {
 
 // What a move is said to change is what it changes.
 func TestTriedMovesChangeWhatTheySay(t *testing.T) {
-	shifts, swaps := 0, 0
+	shifts, exchanges := 0, 0
 	for seed := range uint64(20) {
 		p := drawProblem(seed, 6, 30)
 		s := newAnnealing(p, seed)
@@ -86,18 +88,18 @@ func TestTriedMovesChangeWhatTheySay(t *testing.T) {
 				continue
 			}
 			before = s.cost
-			if change, ok := s.trySwap(task, other); ok {
-				swaps++
+			if change, ok := s.tryExchange(task, other); ok {
+				exchanges++
 				s.temperature = 1e18 // accepts everything
-				if s.swap(task, other); s.cost-before != change {
+				if s.exchange(task, other); s.cost-before != change {
 					t.Fatalf("seed %d: the exchange changes the cost by %d, expected %d", seed, s.cost-before, change)
 				}
 			}
 		}
 		recount(t, s.assignment)
 	}
-	if shifts < 100 || swaps < 100 {
-		t.Errorf("%d moves and %d exchanges, expected many", shifts, swaps)
+	if shifts < 100 || exchanges < 100 {
+		t.Errorf("%d moves and %d exchanges, expected many", shifts, exchanges)
 	}
 }
 
@@ -172,16 +174,17 @@ func TestBudget(t *testing.T) {
 func TestPlanStagesExchanges(t *testing.T) {
 	full := func(n int64) Instance { return Instance{Capacity: []int64{n}, Safety: []int64{n}} }
 	p := &Problem{Resources: []Resource{{Overload: 1}}, Services: []Service{{}, {}},
-		Tasks: []Task{{Needs: []int64{5}}, {Service: 1, Start: 1, Needs: []int64{5}}}, Instances: []Instance{full(5), full(5), full(5)},
+		Tasks:     []Task{{Needs: []int64{5}}, {Service: 1, Start: 1, Needs: []int64{5}}},
+		Instances: []Instance{full(5), full(5), full(5)},
 		Weights:   Weights{Distance: 1},
 		Distances: []int32{0, -3, 0, -3, 0, 0, 0, 0, 0}} // the exchange is worth 6
 	plan, err := PlanMoves(p, []int32{1, 0})
-	if err != nil || len(plan.Moves) != 3 || plan.Staged != 1 || plan.Dropped != 0 || plan.After != -6 {
+	if err != nil || len(plan.Moves) != 3 || plan.Staged != 1 || plan.Unplanned != 0 || plan.After != -6 {
 		t.Errorf("%+v, %v: expected three moves, one to wait", plan, err)
 	}
 	p.Instances[2].Capacity[0] = 4
 	plan, err = PlanMoves(p, []int32{1, 0})
-	if err != nil || len(plan.Moves) != 0 || plan.Dropped != 2 || plan.After != 0 {
+	if err != nil || len(plan.Moves) != 0 || plan.Unplanned != 2 || plan.After != 0 {
 		t.Errorf("%+v, %v: expected no move, as no instance has room", plan, err)
 	}
 }

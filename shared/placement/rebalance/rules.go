@@ -165,8 +165,8 @@ func (r *serviceRules) mayJoin(s, i int32) bool {
 	return true
 }
 
-// reachesZones reports whether the service can still be in enough zones after a task of it is put on
-// the instance, if so many more follow.
+// reachesZones reports whether the service can still be in enough zones after a task of it is put
+// on the instance, if so many more follow.
 func (r *serviceRules) reachesZones(s, i, more int32) bool {
 	row := r.zoneRow[s]
 	if row < 0 {

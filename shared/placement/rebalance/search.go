@@ -9,8 +9,8 @@ import (
 // A Budget bounds a search.
 type Budget struct {
 	Steps int64 // 0 for no limit
-	// Used returns the fraction of the time that is used up, from 0 to 1. It may be nil. With a limit
-	// of steps alone, the same seed always gives the same result.
+	// Used returns the fraction of the time that is used up, from 0 to 1. It may be nil. With a
+	// limit of steps alone, the same seed always gives the same result.
 	Used func() float64
 }
 
@@ -62,14 +62,21 @@ func newAnnealing(p *Problem, seed uint64) *annealing {
 	}
 }
 
-// How the temperature falls: geometrically, from a multiple of what it costs on average to move one
-// task to a worse instance, to a fraction of that.
+// How the temperature falls: from a multiple of what it costs on average to move one task to a
+// worse instance, slowly at first, and at the end fast.
 const (
 	hottest       = 3.0
-	coolingFactor = 1e-3
+	slowCooling   = 1e-3 // to this fraction of the hottest
+	slowPart      = 0.9  // in this part of the budget
+	fastCooling   = 1e-3 // and from there to this fraction
 	sampledMoves  = 4096
 	checkInterval = 512 // steps between two looks at the budget
 )
+
+// coolingAfter returns the temperature after a part of the budget, as a fraction of the hottest.
+func coolingAfter(used float64) float64 {
+	return math.Pow(slowCooling, min(1, used/slowPart)) * math.Pow(fastCooling, max(0, used-slowPart)/(1-slowPart))
+}
 
 // anneal searches until the budget is used up, and returns the number of steps.
 func (s *annealing) anneal(b Budget) (steps int64) {
@@ -79,7 +86,7 @@ func (s *annealing) anneal(b Budget) (steps int64) {
 		if used >= 1 {
 			return steps
 		}
-		s.temperature = start * math.Pow(coolingFactor, used)
+		s.temperature = start * coolingAfter(used)
 		for range checkInterval {
 			s.tryStep()
 			s.journal.observe(s.cost, s.at)

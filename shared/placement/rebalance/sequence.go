@@ -15,10 +15,10 @@ type Move struct {
 // A Plan is a list of moves, one after the other. The rules hold after each of them: at its
 // destination a task finds room beside everything that is there.
 type Plan struct {
-	Moves   []Move
-	Staged  int   // moves to an instance where the task only waits
-	Dropped int   // tasks that stay elsewhere than they should be, as no order was found
-	After   int64 // the cost when all moves are made
+	Moves     []Move
+	Staged    int   // moves to an instance where the task only waits
+	Unplanned int   // tasks that do not get where they should be, as no order was found
+	After     int64 // the cost when all moves are made
 }
 
 // mostStaged bounds how often the sequence looks for a task that could wait elsewhere.
@@ -26,7 +26,7 @@ const mostStaged = 2000
 
 // PlanMoves orders the moves that lead from the start to the assignment. The most useful moves come
 // first. Two tasks that change places on full instances need a third instance, where one of them
-// waits. If there is none, the moves are dropped. The plan ends where the cost is lowest.
+// waits. If there is none, the moves are left out. The plan ends where the cost is lowest.
 func PlanMoves(p *Problem, instances []int32) (*Plan, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -38,12 +38,7 @@ func PlanMoves(p *Problem, instances []int32) (*Plan, error) {
 		}
 	}
 	s.plan.After = s.cost
-	for tries := mostStaged; len(s.remaining) > 0 && tries > 0; {
-		if !s.makeMoves() {
-			if !s.stageOne(&tries) {
-				break
-			}
-		}
+	for tries := mostStaged; len(s.remaining) > 0 && (s.makeMoves() || s.stageOne(&tries)); {
 	}
 	s.cutAtBest()
 	return &s.plan, nil
@@ -66,7 +61,10 @@ func (s *sequence) makeMoves() bool {
 			gains[t] = -change
 		}
 	}
-	slices.SortFunc(s.remaining, func(t, u int32) int { return cmp.Or(cmp.Compare(gains[u], gains[t]), cmp.Compare(t, u)) })
+	slices.SortFunc(s.remaining, func(t, u int32) int {
+		return cmp.Or(cmp.Compare(gains[u], gains[t]),
+			cmp.Compare(t, u))
+	})
 	before := len(s.remaining)
 	s.remaining = slices.DeleteFunc(s.remaining, func(t int32) bool {
 		change, ok := s.tryShift(t, s.target[t])
@@ -89,9 +87,6 @@ func (s *sequence) makeMove(t, to int32, gain int64) {
 func (s *sequence) stageOne(tries *int) bool {
 	for _, t := range s.remaining {
 		from := s.at[t]
-		if s.target[t] == from {
-			continue
-		}
 		if *tries--; *tries <= 0 {
 			return false
 		}
@@ -107,7 +102,6 @@ func (s *sequence) stageOne(tries *int) bool {
 		s.moveTask(t, from)
 		if frees {
 			s.makeMove(t, to, -change)
-			s.plan.Staged++
 			return true
 		}
 	}
@@ -140,9 +134,14 @@ func (s *sequence) cutAtBest() {
 		s.moveTask(s.plan.Moves[n].Task, s.plan.Moves[n].From)
 	}
 	s.plan.Moves, s.plan.After = s.plan.Moves[:end], best
+	for _, m := range s.plan.Moves {
+		if s.target[m.Task] != m.To {
+			s.plan.Staged++
+		}
+	}
 	for t, to := range s.target {
 		if s.at[t] != to {
-			s.plan.Dropped++
+			s.plan.Unplanned++
 		}
 	}
 }

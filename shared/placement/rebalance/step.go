@@ -27,12 +27,12 @@ func (s *annealing) tryStep() {
 	case kind < shiftShare+similarShare:
 		t = s.drawLargeTask()
 		rank := int(s.tasks.rank[t]) + s.random.below(2*similarRanks+1) - similarRanks
-		s.swap(t, s.tasks.bySize[min(max(rank, 0), len(s.at)-1)])
+		s.exchange(t, s.tasks.bySize[min(max(rank, 0), len(s.at)-1)])
 	case kind < shiftShare+similarShare+sameShare:
 		same := s.tasks.ofService[s.serviceOf[t]]
-		s.swap(t, same[s.random.below(len(same))])
+		s.exchange(t, same[s.random.below(len(same))])
 	default:
-		s.swap(t, s.drawTask())
+		s.exchange(t, s.drawTask())
 	}
 }
 
@@ -48,17 +48,17 @@ func (s *annealing) shift(t, to int32) {
 	}
 }
 
-// swap tries to let two tasks change places.
-func (s *annealing) swap(t, u int32) {
+// exchange tries to let two tasks change places.
+func (s *annealing) exchange(t, u int32) {
 	i, j := s.at[t], s.at[u]
 	if i == j {
 		return
 	}
-	if change, ok := s.trySwap(t, u); ok && s.accepts(change) {
+	if change, ok := s.tryExchange(t, u); ok && s.accepts(change) {
 		s.liftTask(t)
 		s.liftTask(u)
-		s.dropTask(t, j)
-		s.dropTask(u, i)
+		s.putTask(t, j)
+		s.putTask(u, i)
 		s.journal.note(t, i)
 		s.journal.note(u, j)
 	}

@@ -18,9 +18,9 @@ func (a *assignment) tryShift(t, to int32) (change int64, ok bool) {
 	return change, true
 }
 
-// trySwap returns the change of the cost if two tasks on different instances change places, and
+// tryExchange returns the change of the cost if two tasks on different instances change places, and
 // whether the rules allow that.
-func (a *assignment) trySwap(t, u int32) (change int64, ok bool) {
+func (a *assignment) tryExchange(t, u int32) (change int64, ok bool) {
 	i, j := a.at[t], a.at[u]
 	s, o := a.serviceOf[t], a.serviceOf[u]
 	give, take := a.needsOf(t), a.needsOf(u)
