@@ -130,3 +130,13 @@ func TestSmallestSizeHasEveryMetric(t *testing.T) {
 		expect(t, d.Owners[0]+" is ignored", d.ExcludedBecause != "", d.Owners[0] != "service w2")
 	}
 }
+
+// A type that has registered is as it registered, not as EC2 describes it: the agent keeps some of
+// its memory (C2).
+func TestRegisteredTypesAreAsTheyRegistered(t *testing.T) {
+	quarter := cluster.Resources{CPU: 1, Memory: 1024}
+	w := newWorld(instances(1, 0), full, waits(40, quarter))
+	w.history.Launches = cluster.LaunchTypes{Source: w.group.LaunchSource(), ReadAt: noon,
+		Types: []cluster.InstanceType{{Name: "m5.large", VCPUs: 2, Memory: 8192, Interfaces: 3}}}
+	expect(t, "tasks on an instance", w.decide().Demands[0].PerInstance, 4)
+}

@@ -67,7 +67,8 @@ func (m *Mutant) identity() Kept {
 }
 
 // Explain gives the changes that survived their reasons. It returns the entries of the tree that
-// are wrong: those whose change is not possible any more, and those whose change is noticed.
+// are wrong: those whose change is not possible any more, and those with which a test failed. One
+// that only took too long may be slow on this machine.
 func Explain(t *Tree, list []Kept, results []*Result) (vanished, noticed []Kept) {
 	possible, folders := map[Kept]bool{}, map[string]bool{}
 	for _, m := range t.Mutants {
@@ -83,9 +84,9 @@ func Explain(t *Tree, list []Kept, results []*Result) (vanished, noticed []Kept)
 		switch {
 		case folders[k.Package] && !possible[k.identity()]:
 			vanished = append(vanished, k)
-		case r != nil && r.IsNoticed():
+		case r != nil && r.Outcome == Noticed:
 			noticed = append(noticed, k)
-		case r != nil:
+		case r != nil && !r.IsNoticed():
 			r.Reason = k.Reason
 		}
 	}

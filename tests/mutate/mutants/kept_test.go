@@ -36,10 +36,11 @@ func TestExplain(t *testing.T) {
 	survivor := &Mutant{Package: "p", Function: "f", Before: "a < b", After: "a <= b", Nth: 1, Line: 7}
 	alike := &Mutant{Package: "p", Function: "f", Before: "a < b", After: "a <= b", Nth: 2, Line: 9}
 	caught := &Mutant{Package: "p", Function: "g", Before: "x()", Nth: 1}
+	slow := &Mutant{Package: "p", Function: "g", Before: "z()", Nth: 1}
 	untried := &Mutant{Package: "p", Function: "h", Before: "y()", Nth: 1}
-	tree := &Tree{Mutants: []*Mutant{survivor, alike, caught, untried}}
+	tree := &Tree{Mutants: []*Mutant{survivor, alike, caught, slow, untried}}
 	results := []*Result{{Mutant: survivor, Outcome: Survived}, {Mutant: alike, Outcome: Survived},
-		{Mutant: caught, Outcome: TimedOut}}
+		{Mutant: caught, Outcome: Noticed}, {Mutant: slow, Outcome: TimedOut}}
 	keep := func(m *Mutant) Kept {
 		k := m.identity()
 		k.Reason = "because"
@@ -47,7 +48,8 @@ func TestExplain(t *testing.T) {
 	}
 	gone, elsewhere := keep(survivor), keep(survivor)
 	gone.Before, elsewhere.Package = "a < c", "q"
-	vanished, noticed := Explain(tree, []Kept{keep(survivor), keep(caught), keep(untried), gone, elsewhere}, results)
+	vanished, noticed := Explain(tree, []Kept{keep(survivor), keep(caught), keep(slow), keep(untried), gone, elsewhere},
+		results)
 	if len(vanished) != 1 || vanished[0] != gone {
 		t.Errorf("vanished are %v", vanished)
 	}
