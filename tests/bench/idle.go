@@ -82,8 +82,8 @@ func (d Day) Polling() float64 {
 	return float64(d.Queues*receivesPerQueue) * ListPrices.QueueRequest
 }
 
-// Kept is the price of the metric and the two alarms of each capacity provider in a day.
-func (d Day) Kept() float64 { return float64(d.Providers) * (customMetric + 2*metricAlarm) }
+// Kept is the price of the two metrics and the two alarms of each capacity provider in a day.
+func (d Day) Kept() float64 { return float64(d.Providers) * 2 * (customMetric + metricAlarm) }
 
 // Table returns the day as a table in Markdown.
 func (d Day) Table() string {
