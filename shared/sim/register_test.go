@@ -79,6 +79,18 @@ func TestAwsvpcTasksTakeNetworkInterfaces(t *testing.T) {
 	expect(t, "without a network", cluster.ErrorCode(err), cluster.CodeInvalidParameter)
 	first, err := run(network)
 	expect(t, "error", err, nil)
+	described := must(t, w.ECS.Tasks.DescribeTasks, &ecs.DescribeTasksInput{Cluster: new("prod"),
+		Tasks: []string{first.Tasks[0].ID}}).Tasks[0].Attachments[0]
+	details := map[string]string{}
+	for _, d := range described.Details {
+		details[*d.Name] = *d.Value
+	}
+	address := details["privateIPv4Address"]
+	expect(t, "details", len(details), 5)
+	expect(t, "subnet", details["subnetId"], "subnet-1")
+	expect(t, "name", details["privateDnsName"],
+		"ip-"+strings.ReplaceAll(address, ".", "-")+".eu-central-1.compute.internal")
+	expect(t, "MAC address", len(details["macAddress"]), len("0a:00:00:00:00:00"))
 	second, err := run(network)
 	expect(t, "error", err, nil)
 	expect(t, "refused", second.Failures[0].Reason, "RESOURCE:ENI")

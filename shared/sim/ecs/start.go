@@ -169,6 +169,11 @@ func (e *agents) createTask(i *instance, d *definition, r *startRequest, need ta
 	if r.managedTags {
 		t.Tags = mergeTags(t.Tags, []types.Tag{{Key: new(cluster.TagClusterName), Value: new(i.Cluster)}})
 	}
+	// Which subnets are in the instance's zone is not known here: its tasks take them in turn.
+	if c := r.network; c != nil && c.AwsvpcConfiguration != nil && len(c.AwsvpcConfiguration.Subnets) > 0 {
+		subnets := c.AwsvpcConfiguration.Subnets
+		t.Subnet = subnets[t.Seq%int64(len(subnets))]
+	}
 	if t.Group == "" {
 		t.Group = "family:" + *d.Def.Family
 	}

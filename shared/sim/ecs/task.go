@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -32,6 +33,8 @@ type taskSpec struct {
 	Ports                 []cluster.Port
 	GPUs                  []int // positions of devices
 	ENI                   bool  `json:",omitempty"` // has a network interface of its own
+	// Subnet is where its network interface is; empty in files of earlier versions.
+	Subnet string `json:",omitempty"`
 }
 
 // reportedTask is what ECS knows of a task: what its agent reported.
@@ -171,14 +174,31 @@ func (t *task) interfaceAddress() string {
 
 // interfaceAttachment returns the task's network interface in ECS's terms. It is ATTACHED from the
 // start; ECS's steps before that are not simulated.
-func (t *task) interfaceAttachment() types.Attachment {
+func (t *task) interfaceAttachment(region string) types.Attachment {
 	detail := func(name, v string) types.KeyValuePair { return types.KeyValuePair{Name: &name, Value: &v} }
-	return types.Attachment{
-		Id: new(kernel.FormatUUID(cluster.Digest("eni", t.ID))), Type: new("ElasticNetworkInterface"),
-		Status: new("ATTACHED"),
-		Details: []types.KeyValuePair{detail("networkInterfaceId", "eni-"+t.ID[:17]),
-			detail("privateIPv4Address", t.interfaceAddress())},
+	details := []types.KeyValuePair{detail("networkInterfaceId", "eni-"+t.ID[:17]),
+		detail("macAddress", fmt.Sprintf("0a:00:%02x:%02x:%02x:%02x", t.Seq>>24&255, t.Seq>>16&255, t.Seq>>8&255,
+			t.Seq&255)),
+		detail("privateDnsName", privateName(region, t.interfaceAddress())),
+		detail("privateIPv4Address", t.interfaceAddress())}
+	if t.Subnet != "" {
+		details = append([]types.KeyValuePair{detail("subnetId", t.Subnet)}, details...)
 	}
+	return types.Attachment{
+		Id: new(t.attachmentID()), Type: new("ElasticNetworkInterface"), Status: new("ATTACHED"), Details: details,
+	}
+}
+
+func (t *task) attachmentID() string { return kernel.FormatUUID(cluster.Digest("eni", t.ID)) }
+
+// privateName returns the name that a VPC's DNS has for an address. us-east-1 has a domain of its
+// own.
+func privateName(region, address string) string {
+	domain := region + ".compute.internal"
+	if region == "us-east-1" {
+		domain = "ec2.internal"
+	}
+	return "ip-" + strings.ReplaceAll(address, ".", "-") + "." + domain
 }
 
 // describe returns the task in ECS's terms, without its tags, which only some operations return.
@@ -206,7 +226,7 @@ func (t *task) describe(account cluster.Account) types.Task {
 		d.StoppedReason = new(t.Reason)
 	}
 	if t.ENI {
-		d.Attachments = append(d.Attachments, t.interfaceAttachment())
+		d.Attachments = append(d.Attachments, t.interfaceAttachment(account.Region))
 	}
 	gpus := t.GPUs
 	for n, c := range t.def.Def.ContainerDefinitions {
@@ -256,7 +276,7 @@ func (t *task) describeContainer(n int, c types.ContainerDefinition, gpus []int)
 	out.NetworkBindings = t.containerBindings(c)
 	if t.ENI {
 		out.NetworkInterfaces = append(out.NetworkInterfaces, types.NetworkInterface{
-			AttachmentId: t.interfaceAttachment().Id, PrivateIpv4Address: new(t.interfaceAddress()),
+			AttachmentId: new(t.attachmentID()), PrivateIpv4Address: new(t.interfaceAddress()),
 		})
 	}
 	return out, gpus
