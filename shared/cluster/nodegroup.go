@@ -284,6 +284,19 @@ type UpdateProgress struct {
 	ReconciledAt time.Time `json:"la,omitzero"`
 	// WaitingFor is what the update waits for, in words.
 	WaitingFor string `json:"wt,omitempty"`
+	// Asked has the changes that the update has asked for and has not seen yet. It goes on when it
+	// sees them, or a minute later: until then a call whose answer was lost may still take effect.
+	Asked []AskedChange `json:"ak,omitempty"`
+}
+
+// AskedChange is one change of the group or of a node that an update has asked for.
+type AskedChange struct {
+	Kind     string    `json:"k"`
+	Instance string    `json:"i,omitempty"` // EC2 instance id; empty for the group
+	Template string    `json:"t,omitempty"`
+	Max      int       `json:"m,omitempty"`
+	Desired  int       `json:"d,omitempty"`
+	At       time.Time `json:"at"`
 }
 
 // UpdateBaseline is the group as an update found it, and what the update derives from that for its

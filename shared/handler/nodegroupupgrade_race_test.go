@@ -25,11 +25,23 @@ type changing struct {
 
 func (c *changing) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	row, err := c.Store.Write(ctx, w)
+	c.afterWrite(w)
+	return row, err
+}
+
+func (c *changing) Commit(ctx context.Context, commit state.Commit) error {
+	err := c.Store.Commit(ctx, commit)
+	for _, w := range commit.Writes {
+		c.afterWrite(w)
+	}
+	return err
+}
+
+func (c *changing) afterWrite(w state.Write) {
 	if u, ok := w.Put.(*cluster.Update); ok && c.when != nil && !c.done && c.when(u) {
 		c.done = true
 		c.change()
 	}
-	return row, err
 }
 
 func (c *changing) SetSizes(ctx context.Context, group string, s cluster.SizesChange) error {
@@ -74,10 +86,12 @@ func TestNodeGroupUpgrade_KeepsSizesSetByOthers(t *testing.T) {
 		w := newWorld(t)
 		n, auto := groupsOf(w)
 		n.made(spec("web", "a"))
-		if _, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)}}); err != nil {
+		if _, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
+			Sizes: &cluster.SizesChange{Max: new(9)}}); err != nil {
 			t.Fatal(err)
 		}
-		n.function.Updates = &changing{GroupUpdates: n.function.Updates, change: func() { auto.groups["a"].Min, auto.groups["a"].Desired = 2, 5 }}
+		n.function.Updates = &changing{GroupUpdates: n.function.Updates,
+			change: func() { auto.groups["a"].Min, auto.groups["a"].Desired = 2, 5 }}
 		n.look()
 		g := auto.groups["a"]
 		want(t, "group", fmt.Sprint(g.Min, g.Max, g.Desired), "2 9 5")
@@ -133,7 +147,8 @@ func TestNodeGroupUpgrade_AsksECSBeforeItTerminates(t *testing.T) {
 	}
 	upgrade.State = c
 	u := pool.runs(upgrade, 120, func(int) {
-		if late.ID != "" && w.clock.now.Sub(w.ecs.tasks[late.ID].Started) > 5*time.Minute && w.ecs.tasks[late.ID].Last == cluster.TaskRunning {
+		if late.ID != "" && w.clock.now.Sub(w.ecs.tasks[late.ID].Started) > 5*time.Minute &&
+			w.ecs.tasks[late.ID].Last == cluster.TaskRunning {
 			want(t, "row", w.task(late.ID).Instance, node)
 			w.ecs.exit(late.ID, 0)
 		}
@@ -181,7 +196,8 @@ func TestNodeGroupUpgrade_OfADefaultVersion(t *testing.T) {
 	pool.groups["a"].Template = "lt-1:$Default"
 	upgrade.Templates = byDefault{pool}
 	u := pool.runs(upgrade, 120, nothing)
-	want(t, "update", fmt.Sprint(u.Status, u.Errors, " ", u.OriginalTemplate, " ", u.Template), "Successful[] lt-1:$Default lt-1:5")
+	want(t, "update", fmt.Sprint(u.Status, u.Errors, " ", u.OriginalTemplate, " ", u.Template),
+		"Successful[] lt-1:$Default lt-1:5")
 	want(t, "made", slices.Contains(pool.calls, "version from {lt-1  4}"), true)
 }
 
@@ -191,7 +207,8 @@ func TestNodeGroupUpgrade_RefusesSeveralTemplates(t *testing.T) {
 	_, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
 	pool.groups["a"].OwnTemplates, pool.groups["b"].OwnTemplates = true, true
 	u := pool.runs(upgrade, 5, nothing)
-	want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", u.Errors[0].Resources), "Failed OperationNotPermitted [a]")
+	want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", u.Errors[0].Resources),
+		"Failed OperationNotPermitted [a]")
 	g := n.made(spec("other", "b"))
 	want(t, "node group", fmt.Sprint(g.Status, " ", g.Issues[0].Code), "CREATE_FAILED "+string(cluster.IssueGroup))
 }

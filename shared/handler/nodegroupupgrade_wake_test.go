@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
@@ -135,5 +136,28 @@ func TestDispatch_WakesUpgradesForInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "wake-ups beside a node group "+string(status), len(box.messages), wakes)
+	}
+}
+
+// A due row of an update wakes node-group-upgrade once, when its time has come.
+func TestDispatch_WakesUpgradesWhenAWaitIsOver(t *testing.T) {
+	w := newWorld(t)
+	box := &mailbox{}
+	w.dispatch.Upgrades = box
+	for _, wait := range []time.Duration{time.Minute, time.Minute, 2 * time.Minute} {
+		due := &state.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now.Add(wait), Kind: state.DueNodeGroup,
+			Subject: "web"}
+		if _, err := w.state.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	message := []state.Message{{ID: "1", Body: []byte(`{"cluster": "` + prod + `"}`)}}
+	for _, c := range []struct {
+		passed time.Duration
+		woken  int
+	}{{0, 0}, {time.Minute, 1}, {0, 1}, {time.Minute, 2}} {
+		w.clock.now = w.clock.now.Add(c.passed)
+		w.dispatch.HandleMessages(ctx, message)
+		want(t, "wake-ups", len(box.messages), c.woken)
 	}
 }

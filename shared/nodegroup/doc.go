@@ -1,4 +1,4 @@
-// Package nodegroup decides the next step of a node group's update (N1 to N7): which launch
+// Package nodegroup decides the next step of a node group's update (N1 to N8): which launch
 // template version and sizes its Auto Scaling group gets, and which nodes are taken out of service,
 // drained, terminated or put back.
 //
@@ -25,7 +25,7 @@
 //     changes them.
 //   - Time without a call of Next does not count towards any timeout.
 //
-// The node-group-upgrade function calls Next once a minute. The API calls [StartUpdate] for
-// UpdateNodegroupVersion, and the dry run of "berth upgrade" calls [ReplacementOrder] and
-// [BlockingTasks]. Start reading at Next.
+// The node-group-upgrade function calls Next when a message wakes it, and once a minute. The API
+// calls [StartUpdate] for UpdateNodegroupVersion, and the dry run of "berth upgrade" calls
+// [ReplacementOrder] and [BlockingTasks]. Start reading at Next.
 package nodegroup

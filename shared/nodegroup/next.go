@@ -14,13 +14,17 @@ const maxSteps = 100
 
 // Next advances an update until it must wait, and returns what must be done for it to go on (N1
 // to N7). The result is the same pointer if nothing has changed, and otherwise a new row, to be
-// written before anything is done. An update that has ended needs nothing done.
+// written before anything is done. An update that has ended needs nothing done, and one that has
+// asked for something waits until that shows.
 func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*cluster.Update, []Action) {
 	if u.HasEnded() {
 		return u, nil
 	}
 	next := cloneUpdate(u)
 	v := newView(next, g, instances, now)
+	if awaitsEffect(next, v) {
+		return u, nil
+	}
 	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
 	recordUserMaximum(next, g.Max)
 	maps.DeleteFunc(next.Refusals, func(id, _ string) bool { return v.byID[id] == nil })
@@ -39,6 +43,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 		recordOwnMaxima(next, actions)
 		next.WaitingFor = phases[next.Phase].waitingFor(next, v)
 	}
+	recordAsked(next, v, actions)
 	if reflect.DeepEqual(u, next) {
 		return u, actions
 	}

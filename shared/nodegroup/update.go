@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// reconcileInterval is how often Next is called. No event reports changes of an Auto Scaling
-	// group.
+	// reconcileInterval is how often Next is called at least: by the schedule. Messages call it
+	// sooner.
 	reconcileInterval = time.Minute
 	// pauseAfter is the time without a call after which all waits are extended by the gap.
 	// Nothing could be replaced in it, so it must not make anything fail (static stability).
@@ -24,7 +24,7 @@ func cloneUpdate(u *cluster.Update) *cluster.Update {
 	c.InitiallyUnready, c.UnhealthyBefore = slices.Clone(u.InitiallyUnready), slices.Clone(u.UnhealthyBefore)
 	c.KnownMaxima, c.Refusals = slices.Clone(u.KnownMaxima), maps.Clone(u.Refusals)
 	c.RetainedNodes, c.RetainedReasons = slices.Clone(u.RetainedNodes), slices.Clone(u.RetainedReasons)
-	c.AbandonedNodes = slices.Clone(u.AbandonedNodes)
+	c.AbandonedNodes, c.Asked = slices.Clone(u.AbandonedNodes), slices.Clone(u.Asked)
 	return &c
 }
 
@@ -39,6 +39,7 @@ func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
 // endUpdate ends the update, with the sizes that the group keeps.
 func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, now time.Time) {
 	u.Status, u.EndedAt, u.FinalSizes, u.Removals, u.WaitingSince = s, now, &final, nil, time.Time{}
+	u.Asked = nil
 }
 
 // pauseWaits records that the update is being reconciled. A gap since the last time moves the start

@@ -204,6 +204,8 @@ const (
 	DueScaling DueKind = "scaling"
 	// DueInstance makes task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
+	// DueNodeGroup makes dispatch wake node-group-upgrade: a wait of a node group's update is over.
+	DueNodeGroup DueKind = "node-group"
 )
 
 // A Due row is something to do at a time. Dispatch deletes it then, and the stream record of the
@@ -212,7 +214,7 @@ type Due struct {
 	cluster.Head
 	At      time.Time `json:"at"`
 	Kind    DueKind   `json:"k"`
-	Subject string    `json:"s,omitempty"` // service name, request or instance id
+	Subject string    `json:"s,omitempty"` // name of a service or node group, request or instance id
 	// Generation counts how often the same thing was put off without progress. It is -1 if a sweep
 	// wrote the row.
 	Generation int `json:"g,omitempty"`

@@ -36,8 +36,10 @@ func (w *World) messageFaults() embedded.Faults {
 			f.Again = c.strikes(DuplicateStreamBatch)
 			return f
 		},
-		Event:       func([]byte) bool { return w.LoseEvents || c.strikes(DropEvent) },
-		Schedule:    func(string, string) bool { return c.strikes(SkipSchedule) },
+		Event: func([]byte) bool { return w.LoseEvents || c.strikes(DropEvent) },
+		Schedule: func(function, _ string) bool {
+			return c.strikes(SkipSchedule) || w.PlantedBug == NoUpgradeNet && function == upgrader
+		},
 		Environment: w.pickEnvironment,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"strings"
+	"time"
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
@@ -44,6 +45,12 @@ const (
 	AllDomains Bug = "upgrade: upgrade domains are not kept apart"
 	// CordonsStay leaves old nodes unschedulable after a failed update.
 	CordonsStay Bug = "upgrade: nodes stay unschedulable"
+	// ActedOnTwice carries out a termination once more for a wake-up that came twice.
+	ActedOnTwice Bug = "upgrade: a wake-up is acted on twice"
+	// NoUpgradeNet switches node-group-upgrade's schedule off.
+	NoUpgradeNet Bug = "upgrade: the net is switched off"
+	// EarlyEvent takes an event that comes early for the one that a step waits for.
+	EarlyEvent Bug = "upgrade: a step is skipped because its event came early"
 )
 
 // UpgradeBugs lists the bugs, each with the failure by which it must be found.
@@ -57,6 +64,7 @@ var UpgradeBugs = map[Bug]string{
 	UpdatedAgain: "was up to date when update", ForceProtectedTasks: "invariant 7",
 	BothInCharge: "takes nodes of a group under update",
 	CordonsStay:  "is left unschedulable", AllDomains: "are replaced at once",
+	ActedOnTwice: "invariant 6", NoUpgradeNet: "the update is stuck", EarlyEvent: "after its last task stopped",
 }
 
 // wrapUpgradeStore plants such a bug in a function's store.
@@ -142,6 +150,11 @@ func (s *buggyUpgradeStore) distortUpdate(u *cluster.Update) {
 		u.Timeouts.Drain = 1 << 50
 	case NoCordonWait:
 		u.Timeouts.Cordon = -1
+	case EarlyEvent:
+		// The schedule ticks on the minute: what runs in between was woken.
+		if s.world.Loop.Now().Sub(epoch)%time.Minute != 0 {
+			u.Timeouts.Cordon = -1
+		}
 	case KeepSurge:
 		if had := s.world.upgrade.nodeChecker.originalSizes; u.Phase == cluster.PhaseUpgrade {
 			u.OriginalSizes = &cluster.Sizes{Min: had.Min, Max: had.Max + u.Surge, Desired: had.Desired + u.Surge}
@@ -155,16 +168,34 @@ func (s *buggyUpgradeStore) distortUpdate(u *cluster.Update) {
 
 // wrapUpgradeGroups plants such a bug in a function's calls of Auto Scaling.
 func (b Bug) wrapUpgradeGroups(function string, g installation.Groups) installation.Groups {
-	if b == RaiseMinimum && function == upgrader {
-		return &buggyUpgradeGroups{g}
+	if (b == RaiseMinimum || b == ActedOnTwice) && function == upgrader {
+		return &buggyUpgradeGroups{g, b}
 	}
 	return g
 }
 
-type buggyUpgradeGroups struct{ installation.Groups }
+type buggyUpgradeGroups struct {
+	installation.Groups
+	bug Bug
+}
+
+// TerminateInstance lowers the desired capacity twice, as a second termination would.
+func (g *buggyUpgradeGroups) TerminateInstance(ctx context.Context, id string, lower bool) error {
+	err := g.Groups.TerminateInstance(ctx, id, lower)
+	if err != nil || !lower || g.bug != ActedOnTwice {
+		return err
+	}
+	found, err := g.DescribeGroups(ctx, []string{groupName})
+	if err != nil || len(found) == 0 || found[0].Desired <= found[0].Min {
+		return err
+	}
+	return g.Groups.SetSizes(ctx, groupName, cluster.SizesChange{Desired: new(found[0].Desired - 1)})
+}
 
 func (g *buggyUpgradeGroups) SetSizes(ctx context.Context, group string, s cluster.SizesChange) error {
-	s.Min = s.Desired
+	if g.bug == RaiseMinimum {
+		s.Min = s.Desired
+	}
 	return g.Groups.SetSizes(ctx, group, s)
 }
 

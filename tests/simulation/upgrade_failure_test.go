@@ -99,7 +99,7 @@ func TestUpgradeFailures(t *testing.T) {
 	t.Run("GroupGone", func(t *testing.T) {
 		for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseUpgrade, cluster.PhaseScaleDown} {
 			s := newUpgradeScenario(t, pool)
-			s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+			s.requestNextImage(operation.UpdateNodeGroupVersion{})
 			s.awaitPhase(phase)
 			s.deleteResource(url.Values{"Action": {"DeleteAutoScalingGroup"}, "Version": {"2011-01-01"},
 				"AutoScalingGroupName": {groupName}, "ForceDelete": {"true"}})
@@ -109,7 +109,7 @@ func TestUpgradeFailures(t *testing.T) {
 	t.Run("TemplateDeleted", func(t *testing.T) {
 		s := newUpgradeScenario(t, pool)
 		id, _, _ := strings.Cut(s.nodeChecker.describeGroup().Template, ":")
-		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.requestNextImage(operation.UpdateNodeGroupVersion{})
 		s.deleteResource(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"},
 			"LaunchTemplateId": {id}})
 		s.expectFailure(cluster.OperationNotPermitted, "InvalidLaunchTemplateId.NotFound")

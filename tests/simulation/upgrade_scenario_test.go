@@ -70,10 +70,16 @@ func (s *upgradeScenario) createAndAwait(name string, n int) {
 // updateToNextImage requests an update to the next image.
 func (s *upgradeScenario) updateToNextImage(change operation.UpdateNodeGroupVersion) {
 	s.t.Helper()
+	s.requestNextImage(change)
+	s.passTime(time.Second)
+}
+
+// requestNextImage requests an update to the next image, which nothing has acted on yet.
+func (s *upgradeScenario) requestNextImage(change operation.UpdateNodeGroupVersion) {
+	s.t.Helper()
 	s.lastImage++
 	change.ReleaseVersion = imageID(s.lastImage)
 	s.requestUpdate(change)
-	s.passTime(time.Second)
 }
 
 // awaitUpdate waits until the update fulfils the condition.

@@ -372,7 +372,7 @@ func (w *World) redriveDeadLetters() {
 	if w.Seed%4 == 0 {
 		return
 	}
-	for _, name := range []string{"Events", "Wake"} {
+	for _, name := range []string{"Events", "Wake", "NodeGroupUpgrade"} {
 		for _, m := range w.Runtime.VisibleMessages(name + "DeadLetters") {
 			if w.Runtime.Queue(name+"Queue").Send(context.Background(), m.Body, 0) == nil {
 				w.cover(coverage.Redriven)

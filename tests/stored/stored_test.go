@@ -28,8 +28,8 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes()),
-	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes()),
+	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges),
+	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(), askedChanges),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -54,6 +54,15 @@ func launchTypes() (fields []string) {
 		fields = append(fields, "scaling# *cluster.ScalingHistory.Launches"+field)
 	}
 	return fields
+}
+
+// askedChanges are the fields of updates that the second version did not have.
+var askedChanges = []string{
+	"update# *cluster.Update.UpdateProgress.Asked", "update# *cluster.Update.UpdateProgress.Asked[]",
+	"update# *cluster.Update.UpdateProgress.Asked[].Kind", "update# *cluster.Update.UpdateProgress.Asked[].Instance",
+	"update# *cluster.Update.UpdateProgress.Asked[].Template",
+	"update# *cluster.Update.UpdateProgress.Asked[].Max", "update# *cluster.Update.UpdateProgress.Asked[].Desired",
+	"update# *cluster.Update.UpdateProgress.Asked[].At",
 }
 
 // accountSettings are the fields of a kind of row that the first version did not have.

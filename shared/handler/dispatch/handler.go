@@ -119,7 +119,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 		return fmt.Errorf("listing due rows: %w", err)
 	}
 	var instances []*state.Due
-	loads, scaling, idleRounds := false, false, 0
+	loads, scaling, upgrades, idleRounds := false, false, false, 0
 	for _, row := range rows {
 		switch d, _ := row.(*state.Due); d.Kind {
 		case state.DueOutbox:
@@ -128,6 +128,8 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 			loads = true
 		case state.DueScaling:
 			scaling = true
+		case state.DueNodeGroup:
+			upgrades = true
 		case state.DueInstance, state.DueHost: // the event that the agent has reconnected may be lost
 			instances = append(instances, d)
 		}
@@ -138,6 +140,9 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	}
 	if scaling {
 		handler.SendWakeUp(ctx, h.Scaling, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)
+	}
+	if upgrades {
+		handler.SendWakeUp(ctx, h.Upgrades, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)
 	}
 	for _, row := range rows {
 		if d, ok := row.(*state.Due); ok && failed != nil &&

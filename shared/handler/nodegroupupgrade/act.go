@@ -22,11 +22,14 @@ type execution struct {
 	// seen are the group's sizes that the actions were decided on, current what they are after
 	// those carried out so far.
 	seen, current cluster.Sizes
+	// untried are the actions that something has changed for since they were decided on, or that it
+	// is too early for. They are decided on again.
+	untried []nodegroup.Action
 }
 
-// carryOutAll carries out the actions. What fails for now is tried again the next minute; what is
-// finally refused makes the update fail.
-func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) error {
+// carryOutAll carries out the actions, and returns them if it has carried out all. What fails for
+// now is tried again the next minute; what is refused for good makes the update fail.
+func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) ([]nodegroup.Action, error) {
 	var failed []error
 	var last *cluster.UpdateError
 	refusals := map[string]string{} // of single nodes
@@ -35,14 +38,14 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 		// undo.
 		now, err := readUpdate(ctx, e.State, e.group, e.group.Update)
 		if err != nil || now == nil || now.Rev != e.update.Rev {
-			return errors.Join(append(failed, err)...)
+			return nil, errors.Join(append(failed, err)...)
 		}
 		err = e.carryOut(ctx, a)
 		refused := nodegroup.ActionError(e.group.AutoScalingGroup, a, err)
 		// The first refusal ends the way forward. While restoring, the other actions are still
 		// carried out.
 		if refused != nil && e.update.Phase != cluster.PhaseRestore {
-			return errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
+			return nil, errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
 		}
 		last = cmp.Or(refused, last)
 		if why := cluster.PermanentError(err); why != nil && a.Instance != "" {
@@ -50,17 +53,22 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 		}
 		failed = append(failed, cluster.Wrap(err, "%s", a))
 	}
-	if last != nil {
+	switch {
+	case last != nil:
 		failed = append(failed, e.failUpdate(ctx, e.group, e.update, *last, &e.seen))
-	} else {
-		failed = append(failed, e.recordRefusals(ctx, refusals))
+	case len(refusals) > 0:
+		failed = append(failed, e.writeNext(ctx, nodegroup.RecordRefusals(e.update, refusals)))
+	case len(e.untried) > 0:
+		return nil, errors.Join(append(failed, e.writeNext(ctx, nodegroup.Withdraw(e.update, e.untried)))...)
 	}
-	return errors.Join(failed...)
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
+	return actions, nil
 }
 
-// recordRefusals writes why changes of single nodes were refused, once.
-func (e *execution) recordRefusals(ctx context.Context, refusals map[string]string) error {
-	next := nodegroup.RecordRefusals(e.update, refusals)
+// writeNext writes the update's row, if it has changed.
+func (e *execution) writeNext(ctx context.Context, next *cluster.Update) error {
 	if next == e.update {
 		return nil
 	}
@@ -146,6 +154,7 @@ func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScaling
 // so that they stay as others set them.
 func (e *execution) changeSizes(ctx context.Context, a nodegroup.Action) error {
 	if auto, err := e.describeUnchanged(ctx); err != nil || auto == nil {
+		e.untried = append(e.untried, a)
 		return err
 	}
 	var change cluster.SizesChange
@@ -168,6 +177,7 @@ func (e *execution) changeSizes(ctx context.Context, a nodegroup.Action) error {
 func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error {
 	if a.Node != "" {
 		if empty, err := e.isNodeEmpty(ctx, a.Node); err != nil || !empty {
+			e.untried = append(e.untried, a)
 			return err
 		}
 	}
@@ -175,6 +185,7 @@ func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error
 	if err != nil || auto == nil || !slices.ContainsFunc(auto.Instances, func(i cluster.GroupInstance) bool {
 		return i.ID == a.Instance && nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.Terminating
 	}) {
+		e.untried = append(e.untried, a)
 		return err
 	}
 	err = e.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)

@@ -1,7 +1,8 @@
 // Package nodegroupupgrade is the node-group-upgrade function: it creates, resizes, updates, labels
-// and deletes node groups (N1 to N7).
+// and deletes node groups (N1 to N8).
 //
-// [Handler.RunSchedule] runs once a minute and reconciles every node group of every cluster. What
+// [Handler.HandleMessages] reconciles the node groups of the clusters that messages name, and
+// [Handler.RunSchedule] those of every cluster once a minute. What
 // comes in are the rows that the API wrote, the Auto Scaling groups, and the cluster's rows. What
 // goes out are the rows of node groups and updates, and calls of Auto Scaling, EC2 and ECS. For an
 // upgrade of nodes it does the following:

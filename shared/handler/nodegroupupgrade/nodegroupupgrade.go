@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 
 	"berth/shared/awsevent"
@@ -83,36 +84,58 @@ func (h *Handler) reconcileGroup(ctx context.Context, g *cluster.NodeGroup) erro
 	return nil
 }
 
-// advanceUpdate advances an upgrade of nodes until it must wait. Losing a race for its row is
-// harmless: the winner carries it on.
+// maxRounds bounds how often an invocation advances one update. Setting up and enlarging the group
+// takes four rounds, and the last one finds nothing to do.
+const maxRounds = 10
+
+// advanceUpdate advances an upgrade of nodes until it must wait: what an action has changed may
+// allow the next step. It stops when nothing new is to be done, and when the invocation's time is
+// nearly up.
 func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error {
+	var last []nodegroup.Action
+	for range maxRounds {
+		done, err := h.advanceOnce(ctx, g)
+		if err != nil || len(done) == 0 || reflect.DeepEqual(done, last) {
+			return err
+		}
+		if end, limited := ctx.Deadline(); limited && end.Sub(h.Clock.Now()) < handler.Reserve {
+			return nil
+		}
+		last = done
+	}
+	return nil
+}
+
+// advanceOnce decides what an upgrade needs and carries it out. It returns the actions if all were
+// carried out. Losing a race for its row is harmless: the winner carries it on.
+func (h *Handler) advanceOnce(ctx context.Context, g *cluster.NodeGroup) (done []nodegroup.Action, err error) {
 	u, err := readUpdate(ctx, h.State, g, g.Update)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if u == nil {
-		return h.finishUpdate(ctx, g, nil)
+		return nil, h.finishUpdate(ctx, g, nil)
 	}
 	// Not written yet: it is written together with what is decided next.
 	resolved, err := h.resolveTarget(ctx, u)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next, actions, seen, err := h.decideNext(ctx, g, resolved)
 	if why := cluster.PermanentError(err); why != nil {
-		return h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.groupSizes())
+		return nil, h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.groupSizes())
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if next.HasEnded() {
-		return h.finishUpdate(ctx, g, next)
+		return nil, h.finishUpdate(ctx, g, next)
 	}
 	// Before any action, so that a crash loses no intent.
 	if next != u {
 		next.Rev = u.Rev + 1
-		if _, err := h.State.Write(ctx, state.Write{Put: next}); err != nil {
-			return state.IgnoreConflict(err)
+		if err := writeUpdate(ctx, h.State, u, next); err != nil {
+			return nil, state.IgnoreConflict(err)
 		}
 	}
 	e := execution{Handler: h, group: g, update: next, seen: seen.group.Sizes, current: seen.group.Sizes}

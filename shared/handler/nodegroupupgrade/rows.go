@@ -26,8 +26,27 @@ func (h *Handler) failUpdate(
 		return h.finishUpdate(ctx, g, &next)
 	}
 	next.Rev = u.Rev + 1
-	_, err := h.State.Write(ctx, state.Write{Put: &next})
-	return state.IgnoreConflict(err)
+	return state.IgnoreConflict(writeUpdate(ctx, h.State, u, &next))
+}
+
+// maxDueRows bounds the due rows of one write. The schedule sees the ends of further waits.
+const maxDueRows = 50
+
+// writeUpdate writes an update's row together with a due row for the end of each wait that it has
+// begun since it was as before.
+func writeUpdate(ctx context.Context, store state.Store, before, next *cluster.Update) error {
+	writes := []state.Write{{Put: next}}
+	ends := nodegroup.NewWaitEnds(before, next)
+	for _, end := range ends[:min(len(ends), maxDueRows)] {
+		writes = append(writes, state.Write{Any: true, Put: &state.Due{
+			Head: cluster.Head{Cluster: next.Cluster}, At: end, Kind: state.DueNodeGroup, Subject: next.NodeGroup,
+		}})
+	}
+	if len(writes) == 1 {
+		_, err := store.Write(ctx, writes[0])
+		return err
+	}
+	return store.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: writes})
 }
 
 // finishUpdate commits the end of an update together with its node group, which is ACTIVE again
