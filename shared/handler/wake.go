@@ -28,7 +28,7 @@ const (
 	WakeInstance WakeCause = "instance"
 	// WakeWaiting is a task that has begun to wait for an instance.
 	WakeWaiting WakeCause = "waiting"
-	// WakeDue is a time at which what blocked a scale-out is over.
+	// WakeDue is a time that has come: the end of what blocked a scale-out, or of a wait of an update.
 	WakeDue WakeCause = "due"
 )
 
