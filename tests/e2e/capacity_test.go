@@ -194,6 +194,10 @@ func (s *capacityScenario) createProvider() {
 	}
 }
 
+// immediateTimeout is far more than a wake-up takes, and less than the minute's schedule usually
+// does.
+const immediateTimeout = 15 * time.Second
+
 // scaleOutAtOnce runs a task that finds no instance. Its wake-up sets the desired capacity, and the
 // instance that registers runs it, without a schedule.
 func (s *capacityScenario) scaleOutAtOnce() {
@@ -206,7 +210,11 @@ func (s *capacityScenario) scaleOutAtOnce() {
 		s.t.Fatalf("RunTask: %+v", ran.Failures)
 	}
 	s.await("a machine to be asked for, by a wake-up", func() bool { return *s.describeGroup().DesiredCapacity > 0 })
-	s.t.Logf("%s from RunTask to SetDesiredCapacity", s.tier.Now().Sub(began))
+	asked := s.tier.Now().Sub(began)
+	s.t.Logf("%s from RunTask to SetDesiredCapacity", asked)
+	if asked > immediateTimeout {
+		s.t.Errorf("a machine is asked for %s after RunTask: no wake-up did that", asked)
+	}
 	task := *ran.Tasks[0].TaskArn
 	s.await("the task to run there, by a wake-up", func() bool {
 		out := mustSucceed(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &s.cluster,

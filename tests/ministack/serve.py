@@ -23,15 +23,31 @@ from ministack.core.router import extract_access_key_id
 from ministack.services import eventbridge, lambda_svc
 from ministack.services.cloudformation import provisioners
 
-# Lambda's event filters know $or, MiniStack's do not yet: it would drop every record that such a filter lets through.
+# Lambda's event filters know $or, MiniStack's do not yet: it would drop every record that such a filter lets through. And it
+# drops records in which the object around a field is missing, although the filter wants the field to be absent.
 without_or = lambda_svc._match_esm_filter
 
 
+def accepts_absence(pattern):
+    if isinstance(pattern, dict):
+        return all(accepts_absence(one) for one in pattern.values())
+    return {"exists": False} in pattern
+
+
 def with_or(record, pattern):
-    if not isinstance(pattern, dict) or "$or" not in pattern:
+    if not isinstance(pattern, dict):
         return without_or(record, pattern)
-    others = {name: value for name, value in pattern.items() if name != "$or"}
-    return with_or(record, others) and any(with_or(record, one) for one in pattern["$or"])
+    others = {}
+    for name, value in pattern.items():
+        if name == "$or":
+            if not any(with_or(record, one) for one in value):
+                return False
+        elif isinstance(value, dict) and name not in record:
+            if not accepts_absence(value):
+                return False
+        else:
+            others[name] = value
+    return without_or(record, others)
 
 
 lambda_svc._match_esm_filter = with_or
