@@ -64,7 +64,7 @@ var UpgradeBugs = map[Bug]string{
 	UpdatedAgain: "was up to date when update", ForceProtectedTasks: "invariant 7",
 	BothInCharge: "takes nodes of a group under update",
 	CordonsStay:  "is left unschedulable", AllDomains: "are replaced at once",
-	ActedOnTwice: "invariant 6", NoUpgradeNet: "the update is stuck", EarlyEvent: "after its last task stopped",
+	ActedOnTwice: "is terminated", NoUpgradeNet: "the update is stuck", EarlyEvent: "after its last task stopped",
 }
 
 // wrapUpgradeStore plants such a bug in a function's store.
@@ -179,17 +179,22 @@ type buggyUpgradeGroups struct {
 	bug Bug
 }
 
-// TerminateInstance lowers the desired capacity twice, as a second termination would.
+// TerminateInstance removes one more node of the surplus, as a wake-up that is acted on twice would.
 func (g *buggyUpgradeGroups) TerminateInstance(ctx context.Context, id string, lower bool) error {
 	err := g.Groups.TerminateInstance(ctx, id, lower)
 	if err != nil || !lower || g.bug != ActedOnTwice {
 		return err
 	}
 	found, err := g.DescribeGroups(ctx, []string{groupName})
-	if err != nil || len(found) == 0 || found[0].Desired <= found[0].Min {
+	if err != nil || len(found) == 0 {
 		return err
 	}
-	return g.Groups.SetSizes(ctx, groupName, cluster.SizesChange{Desired: new(found[0].Desired - 1)})
+	for _, i := range found[0].Instances {
+		if i.Lifecycle == "InService" && i.ID != id {
+			return g.Groups.TerminateInstance(ctx, i.ID, true)
+		}
+	}
+	return nil
 }
 
 func (g *buggyUpgradeGroups) SetSizes(ctx context.Context, group string, s cluster.SizesChange) error {

@@ -12,7 +12,7 @@ var firstUpgradeSeeds = map[Bug]uint64{
 	OldNodesSchedulable: 7, DrainAllAtOnce: 7, OneTooMany: 7, NoReplacement: 7, NoDrainTimeOut: 15, NoCordonWait: 7,
 	KeepSurge: 7, RaiseMinimum: 7,
 	SurplusAnywhere: 63, DaemonStays: 23, UpdatedAgain: 71, ForceProtectedTasks: 7, BothInCharge: 87, CordonsStay: 55,
-	AllDomains: 87,
+	AllDomains: 87, EarlyEvent: 1, NoUpgradeNet: 6,
 }
 
 // maxUpgradeSeeds is how many seeds the search for a bug may take.
