@@ -34,11 +34,11 @@ func TestAPI_ClusterCounts(t *testing.T) {
 	want(t, "services after a deletion", [2]int{n.EC2.ActiveServices, n.EC2.DrainingServices}, [2]int{1, 1})
 	w.pump()
 	running := 0
-	tasks, _, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, Desired: cluster.TaskRunning})
+	page, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, Desired: cluster.TaskRunning})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range tasks {
+	for _, id := range page.IDs {
 		if w.task(id).Status() == cluster.TaskRunning {
 			running++
 		}

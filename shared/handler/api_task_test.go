@@ -1,12 +1,15 @@
 package handler_test
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
 	"berth/shared/operation"
 	"berth/shared/scaling"
 	"berth/shared/state"
@@ -296,33 +299,107 @@ func TestAPI_ListTasks(t *testing.T) {
 		name  string
 		query operation.ListTasks
 		want  []string
-		more  bool
 	}{
-		{"All", operation.ListTasks{}, live, false},
-		{"FirstPage", operation.ListTasks{Limit: 4}, live[:4], true},
-		{"LastPage", operation.ListTasks{Limit: 4, After: live[3]}, live[4:], false},
-		{"OfAService", operation.ListTasks{Service: "web"}, web, false},
-		{"OfAServicePaged", operation.ListTasks{Service: "web", Limit: 3, After: web[0]}, web[1:], false},
-		{"OfAFamily", operation.ListTasks{Family: "job"}, jobs.Tasks[:1], false},
-		{"OfNoFamily", operation.ListTasks{Family: "jo"}, nil, false},
-		{"ByStarter", operation.ListTasks{StartedBy: "me"}, jobs.Tasks[:1], false},
-		{"ByDeployment", operation.ListTasks{StartedBy: w.service("web").Service.Deployment.ID}, web, false},
-		{"Stopped", operation.ListTasks{Desired: cluster.TaskStopped}, jobs.Tasks[1:], false},
-		{"OnAnInstance", operation.ListTasks{Instance: "i001"}, ids(func(t *cluster.Task) bool { return t.HoldsCapacity() && t.Instance == "i001" }), false},
-		{"ThatWait", operation.ListTasks{Family: "big"}, waits.Tasks, false},
+		{"All", operation.ListTasks{}, live},
+		{"OfAService", operation.ListTasks{Service: "web"}, web},
+		{"OfAFamily", operation.ListTasks{Family: "job"}, jobs.Tasks[:1]},
+		{"OfNoFamily", operation.ListTasks{Family: "jo"}, nil},
+		{"ByStarter", operation.ListTasks{StartedBy: "me"}, jobs.Tasks[:1]},
+		{"ByDeployment", operation.ListTasks{StartedBy: w.service("web").Service.Deployment.ID}, web},
+		{"Stopped", operation.ListTasks{Desired: cluster.TaskStopped}, jobs.Tasks[1:]},
+		{"OnAnInstance", operation.ListTasks{Instance: "i001"},
+			ids(func(t *cluster.Task) bool { return t.HoldsCapacity() && t.Instance == "i001" })},
+		{"ThatWait", operation.ListTasks{Family: "big"}, waits.Tasks},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.query.Cluster = prod
-			got, more, err := w.api.Tasks.ListTasks(ctx, c.query)
-			if err != nil || !slices.Equal(got, c.want) || more != c.more {
-				t.Fatalf("got %v, %t, %v; want %v, %t", got, more, err, c.want, c.more)
+			for _, c.query.Limit = range []int{0, 1, 3, len(c.want), len(c.want) + 1} {
+				wantPages(t, w.api.Tasks, c.query, c.want)
 			}
 		})
 	}
 	t.Run("OfAnUnknownServiceIsRefused", func(t *testing.T) {
-		_, _, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, Service: "none"})
+		_, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 	})
+}
+
+// wantPages lists tasks page by page. The pages together have the tasks wanted; every page but the
+// last is full; and the last one, which alone says that nothing follows, is empty only if no task
+// matches.
+func wantPages(t *testing.T, tasks *api.Tasks, q operation.ListTasks, wanted []string) {
+	t.Helper()
+	var all []string
+	for {
+		page, err := tasks.ListTasks(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.IDs...)
+		isFull := len(page.IDs) == q.Limit
+		if page.Next != "" && !isFull || page.Next == "" && len(page.IDs) == 0 && len(wanted) > 0 {
+			t.Errorf("limit %d: a page of %d tasks is followed by another: %t", q.Limit, len(page.IDs), page.Next != "")
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	slices.Sort(all)
+	if !slices.Equal(all, wanted) {
+		t.Errorf("limit %d: got %v, want %v", q.Limit, all, wanted)
+	}
+}
+
+// A countingStore counts the rows that lists return, and notes the longest list.
+type countingStore struct {
+	state.Store
+	rows, longest int
+}
+
+func (s *countingStore) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	rows, err := s.Store.List(ctx, r)
+	s.rows, s.longest = s.rows+len(rows), max(s.longest, len(rows))
+	return rows, err
+}
+
+// A page costs as many rows as it has tasks, wherever it begins. Where few tasks match, each row is
+// read once, and never more than 1,000 at a time.
+func TestAPI_ListTasksReadsWhatAPageNeeds(t *testing.T) {
+	w := newWorld(t)
+	const count = 2500
+	for n := range count {
+		owner := cluster.ShortKey(prod, strconv.Itoa(n%7), epoch)
+		row := &cluster.Task{
+			Head:           cluster.Head{Cluster: prod},
+			TaskSpec:       cluster.TaskSpec{ID: cluster.RequestedTaskID(owner, "r", n), Owner: owner, TaskDefinition: "web:1"},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
+		}
+		if _, err := w.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counted := &countingStore{Store: w.store}
+	tasks := &api.Tasks{Dependencies: &api.Dependencies{State: counted, Clock: w.clock}}
+	seen := map[string]bool{}
+	for q := (operation.ListTasks{Cluster: prod, Limit: 100}); ; {
+		counted.rows = 0
+		page, err := tasks.ListTasks(ctx, q)
+		if err != nil || counted.rows > 101 {
+			t.Fatalf("a page of 100 tasks reads %d rows, %v", counted.rows, err)
+		}
+		for _, id := range page.IDs {
+			seen[id] = true
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	want(t, "tasks on all pages", len(seen), count)
+	counted.rows, counted.longest = 0, 0
+	page, err := tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, Limit: 100, Family: "none"})
+	if err != nil || len(page.IDs) != 0 || page.Next != "" || counted.rows != count || counted.longest > 1000 {
+		t.Errorf("%v, %v, %d rows read, the longest list %d", page, err, counted.rows, counted.longest)
+	}
 }
 
 func TestAPI_TaskTags(t *testing.T) {

@@ -39,9 +39,9 @@ func TestPlacement_External(t *testing.T) {
 		}
 	}))), 2)
 	for outside, n := range map[bool]int{true: 5, false: 2} {
-		ids, _, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, External: &outside})
+		page, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, External: &outside})
 		want(t, "error", err, nil)
-		wantCount(t, "tasks listed", ids, n)
+		wantCount(t, "tasks listed", page.IDs, n)
 		names, _, err := w.api.Services.ListServices(ctx, operation.ListServices{Cluster: prod, External: &outside})
 		want(t, "error", err, nil)
 		want(t, "services listed", slices.Equal(names, []string{map[bool]string{true: "edge", false: "web"}[outside]}), true)

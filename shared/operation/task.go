@@ -44,7 +44,7 @@ type TaskLaunch struct {
 	External bool
 }
 
-// ListTasks asks for a page of tasks sorted by id. An empty Desired means RUNNING.
+// ListTasks asks for a page of tasks. An empty Desired means RUNNING.
 type ListTasks struct {
 	Cluster   string
 	Service   string
@@ -53,6 +53,14 @@ type ListTasks struct {
 	StartedBy string
 	Desired   cluster.TaskStatus
 	External  *bool  // of the launch type EXTERNAL, or not; nil: any
-	After     string // task id
-	Limit     int
+	After     string // Next of the page before; "" for the first page
+	Limit     int    // 0: all in one page
+}
+
+// A TaskPage is a page of a list of tasks. Tasks of one service stand together, sorted by id, and
+// those that Berth did not start come last.
+type TaskPage struct {
+	IDs []string
+	// Next is where the next page begins; "" after the last one.
+	Next string
 }

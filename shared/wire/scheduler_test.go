@@ -273,7 +273,7 @@ func (s *scheduler) TaskLaunches(context.Context, []*cluster.Task) (map[string]o
 	return s.launches, nil
 }
 
-func (s *scheduler) ListTasks(_ context.Context, q operation.ListTasks) (ids []string, more bool, err error) {
+func (s *scheduler) ListTasks(_ context.Context, q operation.ListTasks) (page operation.TaskPage, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastQuery = q
@@ -281,12 +281,13 @@ func (s *scheduler) ListTasks(_ context.Context, q operation.ListTasks) (ids []s
 		if t.Cluster != q.Cluster || t.ID <= q.After || q.StartedBy != "" && t.StartedByUser != q.StartedBy {
 			continue
 		}
-		if len(ids) == q.Limit {
-			return ids, true, s.in(q.Cluster)
+		if len(page.IDs) == q.Limit {
+			page.Next = page.IDs[len(page.IDs)-1]
+			return page, s.in(q.Cluster)
 		}
-		ids = append(ids, t.ID)
+		page.IDs = append(page.IDs, t.ID)
 	}
-	return ids, false, s.in(q.Cluster)
+	return page, s.in(q.Cluster)
 }
 
 func (s *scheduler) tagged(kind, clusterName, name string) (*map[string]string, error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"berth/shared/cluster"
@@ -98,61 +97,79 @@ func (a *Tasks) DescribeTasks(
 	return describeEach(ids, func(id string) (*cluster.Task, error) { return a.findTask(ctx, clusterName, id) })
 }
 
-// ListTasks returns a page of the ids of tasks that match, sorted by id. more reports whether
-// there is another page. It reads all tasks of the service, or of the cluster if no service is
-// named: keys are ordered by owner, ids are not.
-func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error) {
+// maxListedRows is how many rows ListTasks reads at a time. The first time it reads as many as the
+// page has tasks.
+const maxListedRows = 1000
+
+// ListTasks returns a page of the ids of tasks that match. It reads the rows of the service, or of
+// the cluster, in the order of their keys, from where the page begins until the page is full. Where
+// few tasks match, it reads on to the end, but never holds more than maxListedRows rows.
+func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (page operation.TaskPage, err error) {
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
-		return nil, false, err
+		return page, err
 	}
 	prefix := state.PrefixTask
 	if q.Service != "" {
 		s, err := a.requireService(ctx, q.Cluster, q.Service)
 		if err != nil {
-			return nil, false, err
+			return page, err
 		}
 		prefix += s.Short + "#"
 	}
-	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(q.Cluster, prefix), "tasks")
-	if err != nil {
-		return nil, false, err
+	rows := state.Prefix(q.Cluster, prefix)
+	if q.After != "" {
+		rows.From = state.PrefixTask + q.After + "\x00"
 	}
-	desired, asked := cmp.Or(q.Desired, cluster.TaskRunning),
-		&launchLookup{store: a.State, known: map[string]*cluster.Service{}}
-	for _, t := range tasks {
-		if t.ID <= q.After || !matchesQuery(t, q, desired) {
-			continue
+	rows.Limit = maxListedRows
+	if q.Limit > 0 {
+		rows.Limit = min(q.Limit+1, maxListedRows) // one more says whether there is another page
+	}
+	launches := &launchLookup{store: a.State, known: map[string]*cluster.Service{}}
+	for {
+		tasks, err := state.ListRows[*cluster.Task](ctx, a.State, rows, "tasks")
+		if err != nil {
+			return operation.TaskPage{}, err
 		}
-		if q.External != nil {
-			if _, external, err := asked.findLaunch(ctx, t); err != nil || external != *q.External {
-				if err != nil {
-					return nil, false, err
-				}
-				continue
+		for _, t := range tasks {
+			matches, err := matchesQuery(ctx, t, q, launches)
+			switch {
+			case err != nil:
+				return operation.TaskPage{}, err
+			case matches && q.Limit > 0 && len(page.IDs) == q.Limit:
+				return page, nil
+			case matches:
+				page.IDs = append(page.IDs, t.ID)
+				page.Next = strings.TrimPrefix(state.KeyOf(t).Sort, state.PrefixTask)
 			}
 		}
-		ids = append(ids, t.ID)
+		if len(tasks) < rows.Limit {
+			page.Next = ""
+			return page, nil
+		}
+		rows.From, rows.Limit = state.KeyOf(tasks[len(tasks)-1]).Sort+"\x00", maxListedRows
 	}
-	// Rows are ordered by owner, the page by id.
-	slices.Sort(ids)
-	if q.Limit > 0 && len(ids) > q.Limit {
-		return ids[:q.Limit], true, nil
-	}
-	return ids, false, nil
 }
 
-// matchesQuery reports whether the task matches the query, apart from the launch type. A task that
-// has ended has the desired status STOPPED, even if its row says RUNNING.
-func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus) bool {
+// matchesQuery reports whether the task matches the query. A task that has ended has the desired
+// status STOPPED, even if its row says RUNNING.
+func matchesQuery(
+	ctx context.Context, t *cluster.Task, q operation.ListTasks, launches *launchLookup,
+) (bool, error) {
 	status := t.Desired
 	if t.HasEnded() {
 		status = cluster.TaskStopped
 	}
 	// Task definitions are family:revision.
 	family, _, _ := strings.Cut(t.TaskDefinition, ":")
-	return status == desired && (q.Family == "" || family == q.Family) &&
+	matches := status == cmp.Or(q.Desired, cluster.TaskRunning) &&
+		(q.Family == "" || family == q.Family) &&
 		(q.Instance == "" || t.Instance == q.Instance) &&
 		(q.StartedBy == "" || t.StartedByUser == q.StartedBy || t.Revision == q.StartedBy)
+	if !matches || q.External == nil {
+		return matches, nil
+	}
+	_, external, err := launches.findLaunch(ctx, t)
+	return external == *q.External, err
 }
 
 // findTask finds a task by Berth's id or by ECS's; nil if there is none. Berth's id leads to the

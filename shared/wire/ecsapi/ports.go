@@ -99,8 +99,7 @@ type Tasks interface {
 	// TaskLaunches returns capacity provider or launch type by task id. Tasks of the launch type
 	// EC2 are left out.
 	TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error)
-	// ListTasks returns a page of ids; more reports whether there is another page.
-	ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error)
+	ListTasks(ctx context.Context, q operation.ListTasks) (operation.TaskPage, error)
 }
 
 // TaskProtections protects tasks from being stopped by the scheduler.

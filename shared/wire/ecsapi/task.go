@@ -325,12 +325,12 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 		return nil, err
 	}
 	// No value of a filter can contain a zero byte, so different filters never have the same name.
-	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy,
+	list := strings.Join([]string{"tasks by service of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy,
 		string(q.Desired), string(in.LaunchType)}, "\x00")
 	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
 		return nil, err
 	}
-	ids, more, err := o.scheduler.ListTasks(ctx, q)
+	page, err := o.scheduler.ListTasks(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -338,15 +338,15 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	out := &ecs.ListTasksOutput{TaskArns: []string{}}
 	// ECS never sets a desired status of PENDING, and no task here has a launch type that Berth
 	// refuses.
-	if _, isRefused := parseExternal(in.LaunchType); len(ids) == 0 || isRefused ||
+	if _, isRefused := parseExternal(in.LaunchType); len(page.IDs) == 0 || isRefused ||
 		in.DesiredStatus == types.DesiredStatusPending {
 		return out, nil
 	}
-	for _, id := range ids {
+	for _, id := range page.IDs {
 		out.TaskArns = append(out.TaskArns, o.Account.ARN("task", q.Cluster, id))
 	}
-	if more {
-		out.NextToken = new(input.PageToken(list, ids[len(ids)-1]))
+	if page.Next != "" {
+		out.NextToken = new(input.PageToken(list, page.Next))
 	}
 	return out, nil
 }
