@@ -57,8 +57,8 @@ type ListTasks struct {
 	Limit     int    // 0: all in one page
 }
 
-// A TaskPage is a page of a list of tasks. Tasks of one service stand together, sorted by id, and
-// those that Berth did not start come last.
+// A TaskPage is a page of a list of tasks, sorted by id. The tasks of a service are on one page or on
+// neighbouring ones; those that Berth did not start are on the last pages.
 type TaskPage struct {
 	IDs []string
 	// Next is where the next page begins; "" after the last one.

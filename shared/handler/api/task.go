@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth/shared/cluster"
@@ -136,6 +137,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (page oper
 			case err != nil:
 				return operation.TaskPage{}, err
 			case matches && q.Limit > 0 && len(page.IDs) == q.Limit:
+				slices.Sort(page.IDs)
 				return page, nil
 			case matches:
 				page.IDs = append(page.IDs, t.ID)
@@ -144,6 +146,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (page oper
 		}
 		if len(tasks) < rows.Limit {
 			page.Next = ""
+			slices.Sort(page.IDs)
 			return page, nil
 		}
 		rows.From, rows.Limit = state.KeyOf(tasks[len(tasks)-1]).Sort+"\x00", maxListedRows
