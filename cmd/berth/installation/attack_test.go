@@ -192,7 +192,8 @@ func TestAForgedLoadReportChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(i, 10*time.Minute)
-	ids, _, err := i.API.Tasks.ListTasks(t.Context(), operation.ListTasks{Cluster: home, Limit: 10})
+	page, err := i.API.Tasks.ListTasks(t.Context(), operation.ListTasks{Cluster: home, Limit: 10})
+	ids := page.IDs
 	if err != nil || len(ids) != 1 {
 		t.Fatalf("tasks %v, %v", ids, err)
 	}

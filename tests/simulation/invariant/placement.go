@@ -93,8 +93,8 @@ func (c *Checker) checkDomains(p *newPlacement) {
 	case priorities.FaultDomain > 0 || priorities.UpgradeDomain > 0:
 		c.checkRelaxation(p, why)
 		return
-	case p.Task.Replaces != "" && c.hasViolation(p.later), c.movingOwners[p.Task.Owner]:
-		return // the first step of a swap that repairs another violation; the result is checked at rest
+	case p.Task.Replaces != "" && (c.hasViolation(p.later) || c.waitsForMetrics()), c.movingOwners[p.Task.Owner]:
+		return // the first step of a swap that repairs a violation or makes room; the result is checked at rest
 	}
 	c.Fail("invariant 5: task %s of %q (%s, %d wanted) was placed on instance %s: %s", p.Task.ID, p.Task.Service,
 		p.spec.Policy, p.spec.desired, p.instance.ID, why)
