@@ -64,6 +64,7 @@ func runCapacityScenario(t *testing.T, tier capacityTier, patient bool) {
 	s.hasTime = patient
 	s.runSteps([]step{
 		{"AnEmptyGroupHasACapacityProvider", s.createProvider},
+		{"NothingIsLaunchedForATaskThatItsTypeCannotHold", s.createOversized},
 		{"AWaitingTaskAsksForAMachineAtOnce", s.scaleOutAtOnce},
 		{"ItIsScaledOutForWaitingTasks", s.createServices},
 		{"AnInstanceStoppedByHandIsDrainedFirst", s.terminateByHand},
@@ -248,6 +249,24 @@ func (s *capacityScenario) attachmentStatus() *string {
 		return aws.String("")
 	}
 	return out.Clusters[0].AttachmentsStatus
+}
+
+// createOversized creates a service whose task needs more memory than a t3.medium has, and deletes
+// it when its event has the reason.
+func (s *capacityScenario) createOversized() {
+	ctx, family := s.t.Context(), s.cluster+"-oversized"
+	s.registerFamily(family, 256, 4090)
+	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{Cluster: &s.cluster,
+		ServiceName:    aws.String("oversized"),
+		TaskDefinition: &family, DesiredCount: aws.Int32(1)}))(&s.scenario)
+	const reason = "tasks are ignored when capacity provider " + provider + " scales out: a task does not fit on any of " +
+		"the group's instance types, not even the largest, t3.medium: insufficient memory (needs 4090 MiB, best free 4034)."
+	s.awaitScaling("the reason", func() bool { return len(s.eventsWith("oversized", reason)) > 0 })
+	if g := s.describeGroup(); *g.DesiredCapacity > 0 || len(g.Instances) > 0 {
+		s.t.Errorf("%d instances are wanted", *g.DesiredCapacity)
+	}
+	mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("oversized"),
+		Force: aws.Bool(true)}))(&s.scenario)
 }
 
 func (s *capacityScenario) createServices() {
