@@ -85,7 +85,7 @@ func TestErrorsBecomeIssues(t *testing.T) {
 	}
 }
 
-// An update fails with an action that was refused for good. One on a single node fails it only for
+// An update fails with an action that was finally refused. One on a single node fails it only for
 // lack of permissions: the node may be gone.
 func TestActionError(t *testing.T) {
 	node := nodegroup.Action{Kind: nodegroup.Drain, Instance: "i-1"}

@@ -314,7 +314,7 @@ func TestSizesOfAnUpdateThatGivesUp(t *testing.T) {
 	}
 }
 
-// A gap of five minutes in which nobody reconciled the update moves the start of every wait; a
+// A gap of five minutes without a reconciliation moves the start of every wait; a
 // shorter one moves none (N6).
 func TestGapsMoveTheWaits(t *testing.T) {
 	for _, gap := range []time.Duration{-time.Minute, time.Second, time.Minute, 5*time.Minute - 1, 5 * time.Minute,

@@ -36,7 +36,7 @@ func TestDemandInWords(t *testing.T) {
 	}
 }
 
-// Tasks that need the same are one demand, in whatever order their ports, attributes and
+// Tasks that need the same are one demand, in any order of their ports, attributes and
 // constraints are written. Different owners are apart only if a task may not share an instance with
 // others of its owner.
 func TestEqualNeedsAreOneDemand(t *testing.T) {
@@ -213,7 +213,7 @@ func TestWhyAnEmptyInstanceStays(t *testing.T) {
 	})
 }
 
-// The lists of a decision are sorted by id, whatever the order of the group's instances (10 comes
+// The lists of a decision are sorted by id, for any order of the group's instances (10 comes
 // before 9).
 func TestDecisionsAreSorted(t *testing.T) {
 	w := newWorld(protection)

@@ -152,7 +152,7 @@ func stopped(p Plan, of func(*cluster.Task) bool) (n int) {
 // scenes is how many inputs each check draws: what matters is rare in one.
 const scenes = 15
 
-// Whatever the tasks are like, a plan keeps the rules that need no history.
+// A plan for any tasks keeps the rules that need no history.
 func TestAnyPlanKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		for range scenes {

@@ -108,7 +108,7 @@ func TestMinimumIsNoProtection(t *testing.T) {
 	expect(t, "event", strings.Contains(messages(p), "protection"), false)
 }
 
-// Events of registrations come in the order of the tasks' ids, in whatever order the tasks come.
+// Events of registrations come in the order of the tasks' ids, for any order of the tasks.
 func TestRegistrationEventsAreSorted(t *testing.T) {
 	in := with(2, 100, 200, newTask("t2"), newTask("t1"))
 	in.Target = func(id string) *cluster.Target {

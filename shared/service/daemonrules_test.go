@@ -204,7 +204,7 @@ func TestDaemonRollout(t *testing.T) {
 	})
 }
 
-// Whatever the tasks of a DAEMON service are like, at most one of them is left on an instance, none
+// At most one task of a DAEMON service is left on an instance, for any tasks, none
 // is started beside another, and a service with all its tasks is left alone (S4).
 func TestAnyDaemonPlanKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -176,7 +176,7 @@ func (e *execution) isStillFree(ctx context.Context, ec2ID string, v *snapshot.I
 }
 
 // addDatapoint adds the values of the provider's metrics to those that the round publishes. The
-// desired capacity is the one that the group has now.
+// desired capacity is the group's present one.
 func (e *execution) addDatapoint(resized bool) {
 	if !e.decision.Published {
 		return

@@ -28,7 +28,7 @@ type execution struct {
 }
 
 // carryOutAll carries out the actions, and returns them if it has carried out all. What fails for
-// now is tried again the next minute; what is refused for good makes the update fail.
+// now is tried again the next minute; a final refusal makes the update fail.
 func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) ([]nodegroup.Action, error) {
 	var failed []error
 	var last *cluster.UpdateError

@@ -105,7 +105,7 @@ func TestConstraintsSeeTheMovesBefore(t *testing.T) {
 	}
 }
 
-// A planner that remembers problems makes room as a new one does, whatever has changed since.
+// A planner that remembers problems makes room as a new one does, after any change.
 func TestRoomIsMadeAsByANewPlanner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 3 {

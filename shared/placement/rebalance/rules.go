@@ -91,8 +91,8 @@ func (r *serviceRules) isOccupied(s, i int32) bool {
 	return row >= 0 && r.occupied[int(row)*r.words+int(i>>6)]>>(i&63)&1 != 0
 }
 
-// keepsZones reports whether a task of the service may move as far as zones matter: there are
-// enough of them after the move, or no fewer than before.
+// keepsZones reports whether a task of the service may move without leaving too few zones: there
+// are enough of them after the move, or no fewer than before.
 func (r *serviceRules) keepsZones(s, from, to int32) bool {
 	row := r.zoneRow[s]
 	if row < 0 || r.zoneOf[from] == r.zoneOf[to] {
@@ -114,9 +114,9 @@ func (r *serviceRules) hoodCount(s, hood int32) int32 {
 	return r.inHood[int(r.hoodRow[s])*r.hoods+int(hood)]
 }
 
-// keepsHoods reports whether a task of the service may move as far as dependencies matter, while a
-// task of another service (-1 for none) moves the opposite way. What the service depends on has to
-// be in the new neighborhood. If it leaves the old one altogether, none may depend on it there.
+// keepsHoods reports whether moving a task of the service keeps dependencies, while a task of
+// another service (-1 for none) moves the opposite way. What the service depends on has to be in
+// the new neighborhood. If it leaves the old one altogether, none may depend on it there.
 func (r *serviceRules) keepsHoods(s, other, from, to int32) bool {
 	old, now := r.hoodOf[from], r.hoodOf[to]
 	if r.hoodRow[s] < 0 || old == now {
