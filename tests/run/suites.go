@@ -47,7 +47,7 @@ const (
 	shortTestStep = "go test -short"
 	testStep      = "go test"
 	clientStep    = "go test clients"
-	releaseStep   = "go test tools/dist"
+	releaseStep   = "go test release"
 	raceStep      = "go test -race"
 	mutateStep    = "mutate"
 )
