@@ -64,6 +64,7 @@ func runCapacityScenario(t *testing.T, tier capacityTier, patient bool) {
 	s.hasTime = patient
 	s.runSteps([]step{
 		{"AnEmptyGroupHasACapacityProvider", s.createProvider},
+		{"ItsTypeIsSelectedByAttributes", s.selectByAttributes},
 		{"NothingIsLaunchedForATaskThatItsTypeCannotHold", s.createOversized},
 		{"AWaitingTaskAsksForAMachineAtOnce", s.scaleOutAtOnce},
 		{"ItIsScaledOutForWaitingTasks", s.createServices},
@@ -102,7 +103,7 @@ func (s *capacityScenario) createGroup(desired int32, tags ...asgtypes.Tag) {
 	mustSucceed(s.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: &s.group, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 			ImageId: aws.String("ami-1"), InstanceType: ec2types.InstanceTypeT3Medium,
-			UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\necho ECS_CLUSTER=" + s.cluster + " >> /etc/ecs/ecs.config\n"))),
+			UserData: aws.String(s.userData()),
 		},
 	}))(&s.scenario)
 	own := asgtypes.Tag{Key: aws.String(handler.OwnerTag), Value: aws.String(installation.Name),
@@ -114,6 +115,12 @@ func (s *capacityScenario) createGroup(desired int32, tags ...asgtypes.Tag) {
 		AvailabilityZones: zones, NewInstancesProtectedFromScaleIn: aws.Bool(len(tags) == 0 && desired == 0),
 		Tags: append(tags, own),
 	}))(&s.scenario)
+}
+
+// userData is that of a machine that joins the cluster, in base64.
+func (s *capacityScenario) userData() string {
+	script := "#!/bin/bash\necho ECS_CLUSTER=" + s.cluster + " >> /etc/ecs/ecs.config\n"
+	return base64.StdEncoding.EncodeToString([]byte(script))
 }
 
 // describeGroup returns the group as Auto Scaling describes it.
@@ -249,6 +256,29 @@ func (s *capacityScenario) attachmentStatus() *string {
 		return aws.String("")
 	}
 	return out.Clusters[0].AttachmentsStatus
+}
+
+// selectByAttributes has the group launch what a selection by attributes matches, which is a
+// t3.medium alone.
+func (s *capacityScenario) selectByAttributes() {
+	ctx := s.t.Context()
+	version := mustSucceed(s.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateName: &s.group, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			ImageId: aws.String("ami-1"), UserData: aws.String(s.userData()),
+			InstanceRequirements: &ec2types.InstanceRequirementsRequest{
+				VCpuCount:            &ec2types.VCpuCountRangeRequest{Min: aws.Int32(2), Max: aws.Int32(2)},
+				MemoryMiB:            &ec2types.MemoryMiBRequest{Min: aws.Int32(4096), Max: aws.Int32(4096)},
+				BurstablePerformance: ec2types.BurstablePerformanceRequired,
+			},
+		},
+	}))(&s.scenario)
+	mustSucceed(s.groups.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
+		AutoScalingGroupName: &s.group,
+		MixedInstancesPolicy: &asgtypes.MixedInstancesPolicy{LaunchTemplate: &asgtypes.LaunchTemplate{
+			LaunchTemplateSpecification: &asgtypes.LaunchTemplateSpecification{LaunchTemplateName: &s.group,
+				Version: aws.String(fmt.Sprint(*version.LaunchTemplateVersion.VersionNumber))},
+		}},
+	}))(&s.scenario)
 }
 
 // createOversized creates a service whose task needs more memory than a t3.medium has, and deletes
