@@ -30,8 +30,8 @@ type door struct {
 	// installation is the value of the tag that lets Berth change a group.
 	installation   string
 	accessKey, key string
-	// isSlow reports that the nodes of a node group are replaced in real time, which takes minutes.
-	isSlow bool
+	// isProxied reports that the endpoint is `berth proxy`, which serves ECS and EKS alone.
+	isProxied bool
 }
 
 // TestEmbedded runs all stories on `berth up`, where time passes twenty times as fast: a deployment
@@ -50,6 +50,7 @@ func runStories(t *testing.T, d *door) {
 		run  func(*testing.T, *door)
 	}{
 		{"Terraform", runTerraformStory}, // first, because it takes longest
+		{"TerraformFleet", runFleetStory},
 		{"Ansible", runAnsibleStory},
 		{"AWSCLI", runCLIStory},
 		{"ECSDeploy", runECSDeployStory},
@@ -103,7 +104,7 @@ type program struct {
 // run returns what a command prints, and its exit code.
 func (p *program) run(name string, args ...string) (out string, code int) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), p.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), p.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = p.dir, p.env

@@ -118,7 +118,7 @@ func startProxy(t *testing.T, berth string, env []string) *door {
 		if said["AWS_ENDPOINT_URL_ECS"] != "" && said["AWS_ACCESS_KEY_ID"] != "" &&
 			said["AWS_SECRET_ACCESS_KEY"] != "" {
 			return &door{endpoint: said["AWS_ENDPOINT_URL_ECS"], accessKey: said["AWS_ACCESS_KEY_ID"],
-				key: said["AWS_SECRET_ACCESS_KEY"], isSlow: true}
+				key: said["AWS_SECRET_ACCESS_KEY"], isProxied: true}
 		}
 	}
 	t.Fatalf("berth proxy prints no exports, but %v", said)
