@@ -10,7 +10,7 @@ import (
 
 // planOfSolution returns the plan of a solution. The assignment must be where the moves begin.
 func planOfSolution(s *assignment, violations []openViolation, best solution) *Plan {
-	out := &Plan{Exact: best.exact, Cost: best.score.cost}
+	out := &Plan{Exact: best.exact, Cost: best.score.cost, Steps: best.work}
 	for _, v := range violations {
 		out.Violations = append(out.Violations, describeViolation(s, v))
 	}

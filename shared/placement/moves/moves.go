@@ -94,6 +94,8 @@ type Plan struct {
 	// the moves.
 	Places []string
 	Cost   int // of all moves
+	// Steps is the work of the searches: a step is a task moved or kept, or 64 instances evaluated.
+	Steps int
 	// Exact reports that no cheaper moves repair as much. It is false if the search reached its
 	// limit of steps, or looked only near each violation.
 	Exact bool

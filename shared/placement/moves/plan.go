@@ -19,6 +19,7 @@ type solution struct {
 	steps []plannedMove
 	score score
 	stage searchStage
+	work  int // steps spent
 	exact bool
 }
 
@@ -40,9 +41,11 @@ func solveProblem(p *problem) *Plan {
 		best = searchExhaustively(s, violations, forRoom)
 	}
 	if !best.exact {
-		if near := searchLocally(s, violations, forRoom); near.isBetterThan(&best, forRoom) {
+		near, work := searchLocally(s, violations, forRoom), best.work
+		if near.isBetterThan(&best, forRoom) {
 			best = near
 		}
+		best.work = work + near.work
 	}
 	return planOfSolution(s, violations, best)
 }
@@ -68,6 +71,7 @@ func searchExhaustively(s *assignment, violations []openViolation, forRoom bool)
 			assignment: s, stage: g, focus: violations, forRoom: forRoom, budget: s.problem.budget, steps: exactSteps,
 		}
 		search.runSearch()
+		best.work += exactSteps - search.steps
 		best.exact = best.exact && !search.cut
 		if g == stageKeep || search.isWorthwhile(&best.score) {
 			best.score, best.steps, best.stage = search.bestScore, search.found, g
@@ -110,7 +114,7 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 		}
 		clear(exhausted)
 	}
-	out.steps, out.score = s.movesSince(0), s.score
+	out.steps, out.score, out.work = s.movesSince(0), s.score, planSteps-work.steps
 	out.score.exchanges, _ = countExchanges(s, out.stage, 0)
 	s.undoMovesTo(0)
 	s.score = start
