@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -69,7 +70,10 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		o.Data = u.Data
 	}
 	o.Loop = embedded.NewFastLoop(u.Speed)
-	return serveInstallation(ctx, o, servingOptions{
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	o.Unwritable = func(err error) { reportUnwritable(s.err, end, err) }
+	err := serveInstallation(ctx, o, servingOptions{
 		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.fleetMachine(),
 		Ready: func(endpoint string, added int) {
 			did, kept := "continues where it stopped", "nothing kept on disk"
@@ -83,6 +87,24 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 			fmt.Fprintf(s.out, "Berth's ECS API is at %s\n", endpoint)
 		},
 	})
+	var lost *cluster.UnwritableError
+	if errors.As(context.Cause(ctx), &lost) {
+		return lost
+	}
+	return err
+}
+
+// reportUnwritable says when a file of the data folder cannot be written, and when it can again. It
+// ends the program if it is not known any more what the file holds.
+func reportUnwritable(w io.Writer, end context.CancelCauseFunc, err error) {
+	switch {
+	case err == nil:
+		fmt.Fprintln(w, "The data folder can be written again.")
+	case errors.Is(err, cluster.ErrAmbiguous):
+		end(err)
+	default:
+		fmt.Fprintln(w, err)
+	}
 }
 
 // readCredentials reads the access keys. It warns if other users of the machine can read them, too.

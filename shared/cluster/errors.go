@@ -84,6 +84,22 @@ func ErrorCode(err error) Code {
 // caller must read again before it acts again.
 var ErrAmbiguous = errors.New("the outcome is unknown")
 
+// An UnwritableError says that a file of Berth's cannot be written at the moment. Nothing was changed,
+// unless it is [ErrAmbiguous] as well. Callers of the API learn of it.
+type UnwritableError struct {
+	Path  string
+	Cause error
+}
+
+// Error returns the path, the cause, and what goes on.
+func (e *UnwritableError) Error() string {
+	return fmt.Sprintf("%s cannot be written: %v. Nothing is changed until it can be; reads are answered.", e.Path,
+		e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *UnwritableError) Unwrap() error { return e.Cause }
+
 // A Drop is the error for an input that no retry can help. It is acknowledged, counted and logged.
 type Drop struct{ Reason string }
 

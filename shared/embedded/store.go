@@ -54,6 +54,9 @@ type StoreOptions struct {
 	// Consumers are the readers of the stream: the file keeps a record until all of them have
 	// acknowledged it.
 	Consumers []string
+	// Unwritable is called with the error when writing the file fails, and with nil when it succeeds
+	// again. It may be nil, and must not call the store.
+	Unwritable func(err error)
 }
 
 // OpenStore opens a store. It is an error if another process has the file open, or if the file is
@@ -69,12 +72,12 @@ func OpenStore(o StoreOptions) (*Store, error) {
 		return s, nil
 	}
 	s.stream = newRecordLog(o.Consumers)
-	d, err := openStateFile(o.Path)
+	d, err := openStateFile(o.Path, o.Unwritable)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.loadStore(s); err != nil {
-		_ = d.db.Close()
+		_ = d.Close()
 		return nil, fmt.Errorf("reading state file %s: %w", o.Path, err)
 	}
 	s.disk = d
@@ -99,7 +102,7 @@ func (s *Store) Close() error {
 	if failed == nil {
 		err = s.disk.saveCommitGroup(&commitGroup{store: s, sequence: s.sequence, hash: s.hash})
 	}
-	return errors.Join(err, s.disk.db.Close())
+	return errors.Join(err, s.disk.Close())
 }
 
 // Get returns one row as last written, nil if there is none.

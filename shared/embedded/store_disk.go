@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"berth/shared/datafile"
 	"berth/shared/state"
 )
 
@@ -37,53 +34,20 @@ const (
 	keySeparator   = "\x00"
 )
 
-// lockTimeout is how long opening waits for another process, which may be about to end.
-const lockTimeout = 500 * time.Millisecond
-
 // stateFile is the file of a durable store.
-type stateFile struct {
-	path string
-	db   *bolt.DB
-}
+type stateFile struct{ *datafile.File }
 
-// openStateFile opens or creates the file. Its freelist is kept in memory only: a commit writes
-// less, and opening finds the free pages by a scan.
-func openStateFile(path string) (*stateFile, error) {
-	_, err := os.Stat(path)
-	fresh := errors.Is(err, os.ErrNotExist)
-	db, err := bolt.Open(path, 0o600, &bolt.Options{
-		Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, NoFreelistSync: true,
-	})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("state file %s is in use by another process: stop that one, or choose another file",
-			path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
-		errors.Is(err, bolterrors.ErrChecksum):
-		return nil, fmt.Errorf("%s is not a state file: choose another, or move it away (%w)", path, err)
-	case err != nil:
-		return nil, fmt.Errorf("opening state file %s: %w", path, err)
-	}
-	if fresh {
-		err = syncFolder(filepath.Dir(path))
-	}
-	if err == nil {
-		err = db.Update(createBuckets)
-	}
+// openStateFile opens or creates the file.
+func openStateFile(path string, report func(err error)) (*stateFile, error) {
+	f, err := datafile.Open(path, report)
 	if err != nil {
-		_ = db.Close()
-		return nil, fmt.Errorf("opening state file %s: %w", path, err)
+		return nil, fmt.Errorf("opening the state file: %w", err)
 	}
-	return &stateFile{path: path, db: db}, nil
-}
-
-// syncFolder makes the name of a new file durable: syncing the file does not sync its folder.
-func syncFolder(path string) error {
-	f, err := os.Open(path) //nolint:gosec // the user's choice
-	if err != nil {
-		return err
+	if err := f.Update(createBuckets); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("opening the state file %s: %w", path, err)
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return &stateFile{f}, nil
 }
 
 // createBuckets creates the buckets of an empty file, and refuses a file that this version would
@@ -97,8 +61,11 @@ func createBuckets(tx *bolt.Tx) error {
 		}
 		return nil
 	}
-	if first, _ := tx.Cursor().First(); first != nil {
-		return errors.New("it is a database of something else: choose another file")
+	c := tx.Cursor()
+	for name, _ := c.First(); name != nil; name, _ = c.Next() {
+		if string(name) != datafile.BucketPair {
+			return errors.New("it is a database of something else: choose another file")
+		}
 	}
 	for _, name := range [][]byte{bucketStore, bucketRows, bucketStream} {
 		if _, err := tx.CreateBucket(name); err != nil {
@@ -116,14 +83,14 @@ func (d *stateFile) saveCommitGroup(g *commitGroup) error {
 	var positions map[string]uint64
 	if s.stream.moved {
 		positions = maps.Clone(s.stream.consumers)
-		s.stream.moved = false // a write that fails ends the store
+		s.stream.moved = false
 	}
 	trimmed := s.stream.lowestAcknowledged()
 	s.mu.Unlock()
 	if len(g.changes) == 0 && len(positions) == 0 {
 		return nil
 	}
-	return d.db.Update(func(tx *bolt.Tx) error {
+	err := d.Update(func(tx *bolt.Tx) error {
 		if err := g.saveRowChanges(tx, s.stream.kept); err != nil {
 			return err
 		}
@@ -137,6 +104,12 @@ func (d *stateFile) saveCommitGroup(g *commitGroup) error {
 		}
 		return trimStreamRecords(tx, trimmed)
 	})
+	if err != nil {
+		s.mu.Lock()
+		s.stream.moved = s.stream.moved || len(positions) > 0
+		s.mu.Unlock()
+	}
+	return err
 }
 
 // saveRowChanges writes the rows and, if they are kept, the stream records. It writes the hash and
@@ -213,7 +186,7 @@ func decodeFields(data []byte) (fields [4][]byte, err error) {
 // loadStore fills an empty store from the file. Rows of kinds that this version does not know stay
 // in the file, unseen: a newer version may have written them, and may come back.
 func (d *stateFile) loadStore(s *Store) error {
-	return d.db.View(func(tx *bolt.Tx) error {
+	return d.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketStore)
 		copy(s.hash[:], b.Get(keyHash))
 		s.sequence = storedSequence(b, keySequence)

@@ -114,7 +114,7 @@ func TestOpenStoreRefusesOtherFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			return path
-		}, "is not a state file"},
+		}, "is damaged, or no file of Berth's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := c.path(t)

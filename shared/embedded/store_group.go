@@ -88,7 +88,7 @@ func (s *Store) settleRequests(batch []*commitRequest) {
 	g.sealRows()
 	if s.disk != nil {
 		if err := s.disk.saveCommitGroup(g); err != nil {
-			s.failAllWrites(err, batch)
+			s.failWrites(err, batch)
 			return
 		}
 	}
@@ -98,16 +98,18 @@ func (s *Store) settleRequests(batch []*commitRequest) {
 	}
 }
 
-// failAllWrites ends all use of the store, because it is not known any more what the file holds.
-// The requests are ambiguous: a restart may find them written.
-func (s *Store) failAllWrites(err error, batch []*commitRequest) {
+// failWrites answers all requests with why the file was not written. Later ones try again, unless
+// it is not known any more what the file holds: that ends all use of the store, and a restart may
+// find the group written.
+func (s *Store) failWrites(err error, batch []*commitRequest) {
 	for _, r := range batch {
-		r.err = fmt.Errorf("state file %s: %w: %w", s.disk.path, cluster.ErrAmbiguous, err)
+		r.err = err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = fmt.Errorf("state file %s takes no more writes until a restart, because one failed: %w", s.disk.path,
-		err)
+	if errors.Is(err, cluster.ErrAmbiguous) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failed = err
+	}
 }
 
 // publishRecords makes the group visible to readers, all its rows at once, and returns its stream

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -62,7 +63,7 @@ func together(s *Store, calls ...func() error) []error {
 // transactions returns how many transactions the file has had.
 func transactions(t *testing.T, s *Store) (n int) {
 	t.Helper()
-	if err := s.disk.db.View(func(tx *bolt.Tx) error { n = tx.ID(); return nil }); err != nil {
+	if err := s.disk.View(func(tx *bolt.Tx) error { n = tx.ID(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -153,7 +154,7 @@ func TestChangesAreDurableBeforeTheyAreVisible(t *testing.T) {
 	s.OnRecords(func(records []state.Record) {
 		for _, r := range records {
 			seen++
-			_ = s.disk.db.View(func(tx *bolt.Tx) error {
+			_ = s.disk.View(func(tx *bolt.Tx) error {
 				if tx.Bucket(bucketRows).Get([]byte("c"+keySeparator+r.Key.Sort)) == nil {
 					t.Errorf("row %s is not in the file", r.Key.Sort)
 				}
@@ -174,13 +175,22 @@ func TestChangesAreDurableBeforeTheyAreVisible(t *testing.T) {
 	}
 }
 
-func TestFailedWriteEndsTheStore(t *testing.T) {
+// On a full disk, writes are refused with the reason and change nothing, reads go on, and writes are
+// taken again as soon as there is space.
+func TestFullDiskRefusesWritesAndServesReads(t *testing.T) {
 	ctx := context.Background()
-	s := openFile(t)
+	var reports []error
+	path := filepath.Join(t.TempDir(), "state.db")
+	s, err := OpenStore(StoreOptions{Path: path, Consumers: []string{"one"},
+		Unwritable: func(err error) { reports = append(reports, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
 	putRow(t, s, row("a", 1, 0))
+	acknowledged, hash := s.PendingRecords("one"), s.HistoryHash()
 	heard := 0
 	s.OnRecords(func([]state.Record) { heard++ })
-	s.disk.db.MaxSize = 1 // the disk is full
+	s.disk.LimitSize(1)
 	big := row("big", 1, 0)
 	big.EC2InstanceID = strings.Repeat("x", 300<<10)
 	errs := together(s,
@@ -188,26 +198,27 @@ func TestFailedWriteEndsTheStore(t *testing.T) {
 		func() error { _, err := s.Write(ctx, state.Write{Put: row("b", 1, 0)}); return err },
 		func() error { _, err := s.Write(ctx, state.Write{Put: row("a", 1, 0)}); return err },
 	)
-	for i, err := range errs {
-		if !errors.Is(err, cluster.ErrAmbiguous) || !strings.Contains(err.Error(), s.disk.path) {
-			t.Errorf("call %d: %v, want an unknown outcome and the file's name", i, err)
+	_, later := s.Write(ctx, state.Write{Put: big})
+	for i, err := range append(errs, later) {
+		var unwritable *cluster.UnwritableError
+		if !errors.As(err, &unwritable) || unwritable.Path != path || errors.Is(err, cluster.ErrAmbiguous) {
+			t.Errorf("call %d: %v, want the file that cannot be written", i, err)
 		}
 	}
-	s.disk.db.MaxSize = 0
-	_, getErr := s.Get(ctx, state.KeyOf(row("a", 0, 0)))
-	_, listErr := s.List(ctx, state.Prefix("c", ""))
-	_, writeErr := s.Write(ctx, state.Write{Put: row("c", 1, 0)})
-	commitErr := s.Commit(ctx, state.Commit{Cluster: "c", Version: state.NoVersion,
-		Writes: []state.Write{{Put: row("c", 1, 0)}}})
-	for i, err := range []error{getErr, listErr, writeErr, commitErr} {
-		if err == nil || !strings.Contains(err.Error(), "until a restart") {
-			t.Errorf("call %d afterwards: %v, want one that says what to do", i, err)
-		}
+	if rows, err := s.List(ctx, state.Prefix("c", "")); err != nil || len(rows) != 1 {
+		t.Errorf("while the disk is full: %d rows, %v; want 1", len(rows), err)
 	}
-	if heard != 0 {
-		t.Error("the stream's reader heard of it")
+	if heard != 0 || s.HistoryHash() != hash || len(s.PendingRecords("one")) != len(acknowledged) {
+		t.Error("what was not written is seen")
 	}
-	path := s.disk.path
+	if len(reports) != 1 || reports[0] == nil {
+		t.Errorf("reports %v, want one error", reports)
+	}
+	s.disk.LimitSize(0)
+	putRow(t, s, big)
+	if len(reports) != 2 || reports[1] != nil {
+		t.Errorf("reports %v, want the end of it", reports)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +227,32 @@ func TestFailedWriteEndsTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if rows, err := again.List(ctx, state.Prefix("c", "")); err != nil || len(rows) != 1 {
+	if rows, err := again.List(ctx, state.Prefix("c", "")); err != nil || len(rows) != 2 {
 		t.Errorf("after a restart: %d rows, %v; want what was acknowledged", len(rows), err)
+	}
+}
+
+// Once a file cannot be read again after a failure, nothing is known of it, and the store ends.
+func TestLostFileEndsTheStore(t *testing.T) {
+	ctx := context.Background()
+	s := openFile(t)
+	putRow(t, s, row("a", 1, 0))
+	s.disk.LimitSize(1)
+	if err := os.Rename(s.disk.Path(), s.disk.Path()+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.disk.Path(), []byte(strings.Repeat("no database. ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	big := row("big", 1, 0)
+	big.EC2InstanceID = strings.Repeat("x", 300<<10)
+	_, failed := s.Write(ctx, state.Write{Put: big})
+	_, getErr := s.Get(ctx, state.KeyOf(row("a", 0, 0)))
+	_, listErr := s.List(ctx, state.Prefix("c", ""))
+	_, writeErr := s.Write(ctx, state.Write{Put: row("c", 1, 0)})
+	for i, err := range []error{failed, getErr, listErr, writeErr} {
+		if !errors.Is(err, cluster.ErrAmbiguous) || !strings.Contains(err.Error(), s.disk.Path()) {
+			t.Errorf("call %d: %v, want an unknown outcome and the file's name", i, err)
+		}
 	}
 }

@@ -22,6 +22,9 @@ type Options struct {
 	Seed    uint64
 	Account cluster.Account
 	Path    string // of the file; where empty everything lives in memory only
+	// Unwritable is called with the error when writing the file fails, and with nil when it succeeds
+	// again. It may be nil, and must not call the services.
+	Unwritable func(err error)
 
 	// Source, AlarmSource and ScalingSource are the sources of the events of ECS, alarms and Auto
 	// Scaling groups: aws.ecs, aws.cloudwatch and aws.autoscaling where empty.
@@ -59,7 +62,9 @@ func Open(o Options) (*AWS, error) {
 	if o.MinStart == 0 && o.MaxStart == 0 {
 		o.MinStart, o.MaxStart = time.Second, 3*time.Second
 	}
-	k := kernel.New(kernel.Options{Clock: o.Clock, Emit: o.Emit, Seed: o.Seed, Account: o.Account})
+	k := kernel.New(kernel.Options{
+		Clock: o.Clock, Emit: o.Emit, Seed: o.Seed, Account: o.Account, Unwritable: o.Unwritable,
+	})
 	a := &AWS{kernel: k}
 	a.ECS = ecs.New(k, ecs.Options{
 		EventSource: cmp.Or(o.Source, "aws.ecs"), MinStart: o.MinStart, MaxStart: max(o.MinStart, o.MaxStart),

@@ -107,9 +107,11 @@ var rules = []rule{
 		"shared/cluster"}},
 	{path: "shared/awsapi/...", may: []string{"shared/wire/shape", "shared/awsevent", "shared/state",
 		"shared/cluster"}},
-	{path: "shared/embedded/...", may: []string{"shared/awsevent", "shared/state", "shared/cluster"}},
+	{path: "shared/datafile", may: []string{"shared/cluster"}},
+	{path: "shared/embedded/...", may: []string{"shared/datafile", "shared/awsevent", "shared/state",
+		"shared/cluster"}},
 	// The simulated AWS: its services share the kernel and know each other only in this order.
-	{path: "shared/sim/kernel", may: []string{"shared/cluster"}},
+	{path: "shared/sim/kernel", may: []string{"shared/datafile", "shared/cluster"}},
 	{path: "shared/sim/protocol", may: []string{"shared/cluster"}},
 	{path: "shared/sim/ec2", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/cloudwatch", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
@@ -129,7 +131,8 @@ var rules = []rule{
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
 		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide/...", "shared/observe",
-		"shared/scaling", "shared/nodegroup", "shared/embedded", "shared/sim/...", "shared/dynamo/...",
+		"shared/scaling", "shared/nodegroup", "shared/datafile", "shared/embedded", "shared/sim/...",
+		"shared/dynamo/...",
 		"shared/awsapi/...", "shared/wire/...",
 		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
 		"shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",

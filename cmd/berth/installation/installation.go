@@ -15,6 +15,7 @@ import (
 	"berth"
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/datafile"
 	"berth/shared/embedded"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
@@ -51,7 +52,7 @@ type Options struct {
 	// Settings are [handler.DefaultSettings] if nil. Parameters override those of template.yaml.
 	Settings   *handler.Settings
 	Parameters map[string]string
-	AWS        sim.Options // Clock, Emit, Path, Source and Account are set here
+	AWS        sim.Options // Clock, Emit, Path, Unwritable, Source and Account are set here
 	Log        *slog.Logger
 
 	// Verifier checks signatures, and Access says who may call what. Without them everyone who
@@ -60,6 +61,10 @@ type Options struct {
 	Access   *access.Policy
 	// Audit gets a line for each change through the API; nil stands for Log.
 	Audit *slog.Logger
+
+	// Unwritable is called with the error when writing a file of the data folder fails, and with nil
+	// when it succeeds again. It may be nil, and must not call the installation.
+	Unwritable func(err error)
 
 	// NewID returns request ids. They are random if it is nil.
 	NewID func() string
@@ -114,6 +119,9 @@ type Installation struct {
 	options Options
 }
 
+// The files of a data folder.
+const stateFile, fleetFile = "state.db", "fleet.db"
+
 // consumers are the functions that read the stream, as template.yaml names them.
 var consumers = []string{"placement", "dispatch"}
 
@@ -122,9 +130,14 @@ var consumers = []string{"placement", "dispatch"}
 func Open(o Options) (*Installation, error) {
 	o = o.withDefaults()
 	i := &Installation{Loop: o.Loop, options: o}
+	if o.Data != "" {
+		if err := datafile.Pair(o.filePath(stateFile), o.filePath(fleetFile)); err != nil {
+			return nil, err
+		}
+	}
 	var err error
-	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.filePath("state.db"),
-		Consumers: consumers}); err != nil {
+	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.filePath(stateFile),
+		Consumers: consumers, Unwritable: o.Unwritable}); err != nil {
 		return nil, err
 	}
 	wiring, err := embedded.LoadTemplate([]byte(berth.Template), o.Parameters)
@@ -189,7 +202,7 @@ func (i *Installation) openAWS() error {
 	o.Clock = loopClock{i.Loop}
 	o.Source, o.AlarmSource, o.ScalingSource, o.Account, o.Seed = FleetSource, FleetSource, FleetSource,
 		i.options.Account, i.options.Seed
-	o.Path = i.options.filePath("fleet.db")
+	o.Path, o.Unwritable = i.options.filePath(fleetFile), i.options.Unwritable
 	o.Emit = func(event []byte) {
 		if err := i.Runtime.PutEvent(event); err != nil {
 			i.options.Log.Error("queueing an event of the fleet", "error", err)

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+
+	"berth/shared/datafile"
 )
 
 // Row is a resource that the file keeps.
@@ -54,21 +55,16 @@ const meta, countersKey = "meta", "counters"
 // flushDelay is how long a step of [Kernel.Advance] may be only in memory.
 const flushDelay = time.Second
 
-// errInUse is what a second process gets.
-var errInUse = errors.New("another process has it open")
-
 // Open loads the services, in order, from the file at path, which is created if it does not exist,
 // and resumes them. It is an error if another process has the file open. Tasks and launches have
 // gone on while the file was closed: the clock's next callbacks bring them up to date and emit what
 // they would have sent.
 func (k *Kernel) Open(path string, services ...Tables) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 100 * time.Millisecond})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		err = errInUse
-	}
+	f, err := datafile.Open(path, k.Unwritable)
 	if err == nil {
-		if err = db.Update(func(tx *bbolt.Tx) error { return k.loadServices(tx, services) }); err != nil {
-			db.Close()
+		err = f.Update(func(tx *bbolt.Tx) error { return k.loadServices(tx, services) })
+		if err != nil {
+			err = errors.Join(err, f.Close())
 		}
 	}
 	if err != nil {
@@ -76,7 +72,7 @@ func (k *Kernel) Open(path string, services ...Tables) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.file = file{db: db, dirty: map[Row]bool{}}
+	k.file = file{disk: f, dirty: map[Row]bool{}}
 	now := k.Clock.Now().UTC().Truncate(time.Millisecond)
 	for _, s := range services {
 		s.Resume(now)
@@ -130,13 +126,10 @@ func ForEachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T)
 func (k *Kernel) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.file.db == nil {
+	if k.file.disk == nil {
 		return nil
 	}
-	err := k.file.writeDirtyRows(k.counters)
-	if closing := k.file.db.Close(); err == nil {
-		err = closing
-	}
+	err := errors.Join(k.file.writeDirtyRows(k.counters), k.file.disk.Close())
 	k.file = file{}
 	return err
 }
@@ -149,12 +142,12 @@ func (k *Kernel) DeleteRow(r Row) { k.file.markDirty(r, true) }
 
 // file is the file and what is not yet written to it. The zero value is no file.
 type file struct {
-	db    *bbolt.DB
+	disk  *datafile.File
 	dirty map[Row]bool // true for rows to delete
 }
 
 func (f *file) markDirty(r Row, deleted bool) {
-	if f.db != nil {
+	if f.disk != nil {
 		f.dirty[r] = deleted
 	}
 }
@@ -162,10 +155,10 @@ func (f *file) markDirty(r Row, deleted bool) {
 // writeDirtyRows writes all changes in one transaction. What could not be written is tried again
 // with the next.
 func (f *file) writeDirtyRows(counters map[string]int64) error {
-	if f.db == nil || len(f.dirty) == 0 {
+	if f.disk == nil || len(f.dirty) == 0 {
 		return nil
 	}
-	err := f.db.Update(func(tx *bbolt.Tx) error {
+	err := f.disk.Update(func(tx *bbolt.Tx) error {
 		for r, deleted := range f.dirty {
 			bucket, key, value := r.StoredRow()
 			if deleted {

@@ -72,10 +72,14 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 	return l
 }
 
-// PublicError returns what a caller learns of an error: errors of the API as they are, and of
-// faults only that the service is unavailable.
+// PublicError returns what a caller learns of an error: errors of the API as they are, which file
+// cannot be written, and of other faults only that the service is unavailable.
 func PublicError(err error) *cluster.Error {
 	e := &cluster.Error{Code: cluster.CodeServer, Message: "Service Unavailable. Please try again later."}
+	var unwritable *cluster.UnwritableError
+	if errors.As(err, &unwritable) {
+		e.Message = unwritable.Error()
+	}
 	if cluster.ErrorCode(err) != cluster.CodeServer {
 		errors.As(err, &e)
 	}

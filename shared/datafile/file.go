@@ -1,0 +1,180 @@
+package datafile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"berth/shared/cluster"
+)
+
+// lockTimeout is how long opening waits for another process, which may be about to end.
+const lockTimeout = 500 * time.Millisecond
+
+// File is an open file. It may be used by several goroutines.
+type File struct {
+	path   string
+	report func(err error)
+
+	mu      sync.Mutex // held by one Update at a time, and by Close
+	db      *bolt.DB   // nil once the outcome of a write is unknown
+	lost    error      // why db is nil
+	failing bool       // the last write failed
+	largest int        // see LimitSize
+}
+
+// Open opens the file, or creates it if there is none. It reads all of an existing file first, and
+// refuses one that it cannot read. The report, which may be nil, is called with the error of the
+// first write that fails, and with nil by the first one after it that succeeds.
+func Open(path string, report func(err error)) (*File, error) {
+	info, err := os.Stat(path)
+	fresh := errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0
+	if !fresh {
+		if err := checkPages(path); err != nil {
+			return nil, err
+		}
+	}
+	db, err := openDatabase(path, false)
+	if err == nil && fresh {
+		err = syncFolder(filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if report == nil {
+		report = func(error) {}
+	}
+	return &File{path: path, report: report, db: db}, nil
+}
+
+// openDatabase opens the database. Its freelist is kept in memory only: a commit writes less, and
+// opening finds the free pages by a scan.
+func openDatabase(path string, readOnly bool) (db *bolt.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the scan found pages that contradict each other
+			db, err = nil, damaged(path, pageError(p))
+		}
+	}()
+	db, err = bolt.Open(path, 0o600, &bolt.Options{
+		Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, NoFreelistSync: true, ReadOnly: readOnly,
+	})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("%s is in use by another process: stop that one, or choose another folder", path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, bolterrors.ErrChecksum):
+		return nil, damaged(path, err)
+	case err != nil:
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	return db, nil
+}
+
+// syncFolder makes the name of a new file durable: syncing the file does not sync its folder.
+func syncFolder(path string) error {
+	f, err := os.Open(path) //nolint:gosec // the user's choice
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Path returns the path that the file was opened with.
+func (f *File) Path() string { return f.path }
+
+// IsFailing reports whether the last write failed.
+func (f *File) IsFailing() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failing
+}
+
+// LimitSize makes a write fail that would make the file larger than so many bytes, as on a full disk,
+// for tests. 0 is no limit.
+func (f *File) LimitSize(bytes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.largest = bytes
+	if f.db != nil {
+		f.db.MaxSize = bytes
+	}
+}
+
+// View reads the file.
+func (f *File) View(read func(*bolt.Tx) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.db == nil {
+		return f.lost
+	}
+	return f.db.View(read)
+}
+
+// Update changes the file, on disk before it returns. An error of change is returned as it is. If
+// the file cannot be written, the error is a [cluster.UnwritableError], and nothing is changed. If
+// even that is unknown, because the file cannot be read again, the error is also
+// [cluster.ErrAmbiguous], and every later call returns it.
+func (f *File) Update(change func(*bolt.Tx) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.db == nil {
+		return f.lost
+	}
+	var id int
+	var refused error
+	err := f.db.Update(func(tx *bolt.Tx) error {
+		id = tx.ID()
+		refused = change(tx)
+		return refused
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		err = f.reopen(id, err)
+	}
+	if failing := err != nil; failing != f.failing {
+		f.failing = failing
+		f.report(err)
+	}
+	return err
+}
+
+// reopen finds out whether a transaction is in the file although writing it failed, and returns nil
+// if it is.
+func (f *File) reopen(id int, failure error) error {
+	closing := f.db.Close()
+	f.db = nil
+	db, err := openDatabase(f.path, false)
+	if err = errors.Join(closing, err); err != nil {
+		cause := fmt.Errorf("%w: %w: %w", failure, err, cluster.ErrAmbiguous)
+		f.lost = &cluster.UnwritableError{Path: f.path, Cause: cause}
+		return f.lost
+	}
+	f.db, db.MaxSize = db, f.largest
+	last := 0
+	if err := db.View(func(tx *bolt.Tx) error { last = tx.ID(); return nil }); err != nil || last >= id {
+		return err
+	}
+	return &cluster.UnwritableError{Path: f.path, Cause: failure}
+}
+
+// Close closes the file. Every later call fails. Closing twice is no error.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.db == nil {
+		return nil
+	}
+	err := f.db.Close()
+	f.db, f.lost = nil, errClosed
+	return err
+}
+
+var errClosed = errors.New("the file is closed")
