@@ -22,6 +22,7 @@ type commands struct {
 	Import      importCommand      `cmd:"" help:"Apply a Service Fabric description to a cluster."`
 	Fleet       fleetCommand       `cmd:"" help:"Run only the simulated fleet, for a Berth on an emulator of AWS."`
 	Pack        packCommand        `cmd:"" help:"Fill the GPU nodes of a trace, and print how much of them is used."`
+	Chaos       chaosCommand       `cmd:"" help:"Break machines and tasks of the simulated fleet."`
 	Whatif      whatifCommand      `cmd:"" help:"Show where tasks would go, and why not elsewhere. Changes nothing."`
 	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
 	Rebalance   rebalanceCommand   `cmd:"" help:"Measure the search that rebalances clusters, on files of a challenge."`

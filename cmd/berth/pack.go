@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/cmd/berth/chaos"
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/pack"
 	"berth/cmd/berth/trace"
@@ -27,7 +28,8 @@ type packCommand struct {
 
 // helpVariables are the names that help texts list.
 func helpVariables() map[string]string {
-	return map[string]string{"endpoint": client.DefaultEndpoint, "lists": strings.Join(trace.TaskLists(), ", "),
+	return map[string]string{"endpoint": client.DefaultEndpoint, "chaos_kinds": chaos.KindNames(),
+		"lists":    strings.Join(trace.TaskLists(), ", "),
 		"scorings": strings.Join(placement.ScoringNames(), ", ")}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,11 @@ import (
 // rows and fleet.db with the simulated AWS; only one process at a time can have it open.
 type upCommand struct {
 	fleetFlags
-	Nodes       int     `default:"6" help:"Least number of container instances (1-5000)."`
+	Nodes       int     `default:"6" help:"Least number of container instances (0-5000)."`
 	Listen      string  `default:"127.0.0.1:5252" help:"Address of the API; port 0 takes a free one. Loopback only."`
-	Data        string  `default:".berth" help:"Folder that keeps the state and the fleet." type:"path"`
+	Data        string  `help:"Folder that keeps the state and the fleet (.berth)." type:"path" placeholder:"FOLDER"`
 	Ephemeral   bool    `help:"Keep nothing on disk."`
-	Speed       float64 `default:"1" help:"How many times faster time passes (1-100); needs --ephemeral."`
+	Speed       float64 `default:"1" help:"How many times faster time passes (1-100); keeps nothing on disk."`
 	Account     string  `default:"123456789012" help:"Account id in ARNs."`
 	Credentials string  `help:"File of keys that may call." type:"existingfile" placeholder:"FILE"`
 	Verbose     bool    `short:"v" help:"Log what the functions do."`
@@ -38,11 +39,23 @@ func (u *upCommand) Validate() error {
 	switch {
 	case !(u.Speed >= 1 && u.Speed <= 100):
 		return fmt.Errorf("--speed is %g, expected 1 to 100", u.Speed)
-	case u.Speed > 1 && !u.Ephemeral:
+	case u.Speed > 1 && u.Data != "":
 		// Times that lie ahead of the machine's clock must not outlive this process.
-		return errors.New("--speed needs --ephemeral: what is kept on disk must not be ahead of time")
+		return fmt.Errorf("--data is %q, expected none beside --speed %g, which needs --ephemeral: "+
+			"what is kept on disk must not be ahead of time", u.Data, u.Speed)
+	case u.Ephemeral && u.Data != "":
+		return fmt.Errorf("--data is %q, expected none beside --ephemeral, which neither reads nor keeps anything",
+			u.Data)
 	}
-	return u.checkFleetFlags(u.Nodes, 1, u.Listen, u.Account)
+	return u.checkFleetFlags(u.Nodes, 0, u.Listen, u.Account)
+}
+
+// folder is the data folder, or empty if nothing is kept.
+func (u *upCommand) folder() string {
+	if u.Ephemeral || u.Speed > 1 {
+		return ""
+	}
+	return cmp.Or(u.Data, ".berth")
 }
 
 // Run starts the installation, prints where the API is, and serves until the context ends.
@@ -63,11 +76,10 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		}
 		o.Audit = slog.New(slog.NewTextHandler(s.err, nil)) // who did what is worth a line, also without --verbose
 	}
-	if !u.Ephemeral {
-		if err := os.MkdirAll(u.Data, 0o755); err != nil {
+	if o.Data = u.folder(); o.Data != "" {
+		if err := os.MkdirAll(o.Data, 0o755); err != nil {
 			return fmt.Errorf("making the data folder: %w", err)
 		}
-		o.Data = u.Data
 	}
 	o.Loop = embedded.NewFastLoop(u.Speed)
 	ctx, end := context.WithCancelCause(ctx)
@@ -77,11 +89,14 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.fleetMachine(),
 		Ready: func(endpoint string, added int) {
 			did, kept := "continues where it stopped", "nothing kept on disk"
-			if added > 0 {
+			switch {
+			case added > 0:
 				did = fmt.Sprintf("%d instances of %s added", added, u.Type)
+			case o.Data == "":
+				did = "no instances yet"
 			}
-			if !u.Ephemeral {
-				kept = "state in " + u.Data
+			if o.Data != "" {
+				kept = "state in " + o.Data
 			}
 			fmt.Fprintf(s.out, "Cluster %s: %s; %s. Ctrl-C stops it.\n", u.Cluster, did, kept)
 			fmt.Fprintf(s.out, "Berth's ECS API is at %s\n", endpoint)
@@ -159,7 +174,8 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 	i, err := installation.Open(o)
 	switch {
 	case err != nil && o.Data != "":
-		return fmt.Errorf("opening the data folder (--data %s): %w", o.Data, err)
+		return fmt.Errorf("opening the data folder (--data %s, --account %s, --region %s): %w", o.Data, o.Account.ID,
+			o.Account.Region, err)
 	case err != nil:
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package sim is the simulated AWS: as much of ECS, Auto Scaling, EC2's launch templates,
-// CloudWatch, Elastic Load Balancing and Cloud Map as Berth calls, and as strict.
+// Package sim is the simulated AWS: as much of ECS, Auto Scaling, EC2's launch templates and
+// instances, CloudWatch, Elastic Load Balancing and Cloud Map as Berth calls, and as strict.
 //
 // The embedded tier ("make run", berth fleet) runs on it, and so do the simulation and most tests:
 // what it accepts and AWS refuses would be found in production only.
@@ -10,7 +10,7 @@
 //
 //	kernel       lock, clock, events, file, faults of calls
 //	protocol     requests and answers: forms and XML, CBOR, JSON
-//	ec2          machine types, launch templates
+//	ec2          machine types, launch templates, calls about instances
 //	ecs          clusters, task definitions, container instances, tasks, and the agents that run them
 //	cloudwatch   metrics, alarms
 //	autoscaling  groups, their policies and activities; launches machines that ecs registers

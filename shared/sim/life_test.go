@@ -279,7 +279,7 @@ func TestTerminatedMachineStopsItsTasks(t *testing.T) {
 	tasks := w.start("web", ids...)
 	w.clock.advance(time.Minute)
 	version := w.instance(ids[0]).Version
-	hit, err := w.Machines.TerminateZone("a")
+	hit, err := w.Machines.TerminateZone("a", "")
 	check(t, err)
 	expect(t, "versions for being gone", w.instance(ids[0]).Version-version, 1)
 	expectAll(t, "hit", hit, ids[0], ids[2])

@@ -301,7 +301,7 @@ func TestSeedRepeatsARun(t *testing.T) {
 		for range 300 {
 			w.act(random.IntN, nodes)
 		}
-		_, _ = w.Machines.TerminateZone("x")
+		_, _ = w.Machines.TerminateZone("x", "")
 		return bytes.Join(w.raw, []byte("\n"))
 	}
 	first := run(42)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
+	"berth/shared/sim/ec2"
 	"berth/shared/sim/protocol"
 	"berth/shared/wire/transport"
 )
@@ -14,17 +16,18 @@ import (
 // maxRequest is how large a request of [AWS.ServeProtocols] may be.
 const maxRequest = 1 << 20
 
-// ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates), Elastic Load
-// Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), with the operations that Berth
-// and the tools that set up its machines use. It passes all other requests to next. It refuses
-// operations and parameters that it does not simulate, and names them.
+// ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates, instances), Elastic
+// Load Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), with the operations that
+// Berth and the tools that set up its machines use. It passes all other requests to next. It
+// refuses operations and parameters that it does not simulate, and names them.
 //
 // Requests must be for a name of this machine and have a signature, which is not checked: a web
 // page can send neither.
 func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
+	compute := a.Templates.QueryService()
+	maps.Copy(compute.Actions, ec2.HostActions(a.kernel, hosts{a}))
 	services := map[string]protocol.QueryService{
-		"2015-12-01": a.TargetGroups.QueryService(), "2011-01-01": a.Groups.QueryService(),
-		"2016-11-15": a.Templates.QueryService(),
+		"2015-12-01": a.TargetGroups.QueryService(), "2011-01-01": a.Groups.QueryService(), "2016-11-15": compute,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Cloud Map and plain CloudWatch name the operation in a header, Smithy's RPC in the path,

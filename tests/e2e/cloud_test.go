@@ -195,6 +195,10 @@ func TestLocalCloud(t *testing.T) {
 			t.Run("ServiceScenario", func(t *testing.T) { runServiceScenario(t, l) })
 			t.Run("RolloutScenario", func(t *testing.T) { runRolloutScenario(t, l) })
 		})
+		t.Run("ChaosScenario", func(t *testing.T) {
+			t.Parallel()
+			runChaosScenario(t, l)
+		})
 		t.Run("CapacityScenario", func(t *testing.T) {
 			t.Parallel()
 			runCapacityScenario(t, l, false)

@@ -53,7 +53,7 @@ func TestMakeLocal(t *testing.T) {
 			commands = append(commands, line)
 		}
 	}
-	if len(commands) != 3 {
+	if len(commands) != 4 {
 		t.Errorf("it shows %d commands of berth: %q", len(commands), commands)
 	}
 	for _, command := range commands {
@@ -65,6 +65,10 @@ func TestMakeLocal(t *testing.T) {
 			}
 		case strings.Contains(command, "explain cluster"):
 			if !strings.HasPrefix(out, "3 instances ") {
+				t.Errorf("%s: %s", command, out)
+			}
+		case strings.Contains(command, "chaos kill"):
+			if !strings.HasPrefix(out, "The machine of instance ") {
 				t.Errorf("%s: %s", command, out)
 			}
 		}

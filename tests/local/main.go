@@ -70,13 +70,13 @@ In a second terminal:
   export AWS_ENDPOINT_URL=%[1]s AWS_ACCESS_KEY_ID=%[3]s AWS_SECRET_ACCESS_KEY=%[4]s AWS_DEFAULT_REGION=%[5]s
   export AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2=%[2]s AWS_ENDPOINT_URL_SERVICEDISCOVERY=%[2]s
   export AWS_ENDPOINT_URL_AUTO_SCALING=%[2]s AWS_ENDPOINT_URL_EC2=%[2]s AWS_ENDPOINT_URL_CLOUDWATCH=%[2]s
-  export BERTH_STACK=%[6]s
+  export BERTH_STACK=%[6]s BERTH_FLEET=%[2]s
 
   %[7]s proxy -- aws ecs create-cluster --cluster-name default
   %[7]s proxy -- aws ecs list-container-instances
   %[7]s explain cluster
   aws cloudformation describe-stacks --stack-name %[6]s
-  curl -X DELETE %[2]s/fleet/instances/ID      # terminates a machine
+  %[7]s chaos kill      # terminates a machine of the fleet
 
 The functions log to CloudWatch Logs: aws logs tail /berth/%[6]s/api
 The emulator logs to %[8]s. Ctrl-C removes everything.

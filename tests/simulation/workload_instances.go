@@ -143,7 +143,7 @@ func (w *World) flapAgent(a Action) {
 
 func (w *World) failZone(a Action) {
 	if i := w.pickInstance(a); i != nil {
-		if ids, err := w.AWS.Machines.TerminateZone(i.Zone()); err == nil && len(ids) > 1 {
+		if ids, err := w.AWS.Machines.TerminateZone(i.Zone(), ""); err == nil && len(ids) > 1 {
 			w.cover(coverage.ZoneLost)
 		}
 	}

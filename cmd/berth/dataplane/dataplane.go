@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"time"
 
+	"berth/cmd/berth/chaos"
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/sim"
 	"berth/shared/sim/ec2"
+	"berth/shared/wire/transport"
 )
 
 // Options say what to serve, and where.
@@ -71,6 +73,13 @@ func Serve(ctx context.Context, o Options) (err error) {
 	}
 	ready := func(endpoint string) { o.Ready(endpoint, added) }
 	return ServeUntil(ctx, o.Listener, newHandler(f, o.Log), lastAnswers, ready)
+}
+
+// newHandler serves the protocols of the simulated AWS, and below /fleet/ what breaks its machines.
+func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
+	ecs := f.ECS.Endpoint()
+	ecs.Guard = transport.Guard{Loopback: true, Log: log}
+	return chaos.Handler(f, nil, f.ServeProtocols(ecs))
 }
 
 // ServeUntil serves HTTP on the listener until ctx ends, and closes it. ready is called once, when

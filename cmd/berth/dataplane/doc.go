@@ -2,9 +2,8 @@
 // run elsewhere, such as on an emulator of AWS.
 //
 // [Serve] answers the protocols of the simulated services, reports every task and instance state
-// change to EventBridge (reporter.go), and adds a few calls for what happens to real machines and
-// has no operation in ECS: a machine joins, dies or loses its connection, a task exits
-// (control.go). `berth fleet` calls it; `berth up` uses only [ServeUntil].
+// change to EventBridge (reporter.go), and adds the calls of package chaos, which break machines
+// and tasks. `berth fleet` calls it; `berth up` uses only [ServeUntil].
 //
 // Events are sent in their order, and again until EventBridge accepts them. Events that the process
 // could not send before it ended are lost, as ECS may lose some. The control calls accept requests

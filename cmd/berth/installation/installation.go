@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth"
+	"berth/cmd/berth/chaos"
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/datafile"
@@ -275,7 +276,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		// No web page may call, and without credentials everyone who runs programs on this machine.
 		Loopback: true, Access: i.options.Access, Audit: i.options.Audit,
 	}))
-	server = stsapi.Handler(i.identifyCaller, server)
+	server = chaos.Handler(i.AWS, i.mayBreakFleet, stsapi.Handler(i.identifyCaller, server))
 	if v := i.options.Verifier; v != nil {
 		server = v.Handler(server, func(r *http.Request, arn string) *http.Request {
 			return r.WithContext(transport.WithPrincipal(r.Context(), arn))
@@ -289,6 +290,14 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 // are not checked.
 func (i *Installation) identifyCaller(ctx context.Context) (stsapi.Identity, error) {
 	return stsapi.IdentityOf(i.options.Account.ID, transport.Principal(ctx)), nil
+}
+
+// mayBreakFleet refuses callers who may not change services either.
+func (i *Installation) mayBreakFleet(r *http.Request) error {
+	if r.Method == http.MethodGet {
+		return nil
+	}
+	return i.options.Access.Check(transport.Principal(r.Context()), "BreakFleet")
 }
 
 // watched is the store's stream with an observer that sees all records first.

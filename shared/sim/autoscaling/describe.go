@@ -74,14 +74,14 @@ func (a *groupAPI) templateSpec(template string) *xmlTemplateSpec {
 }
 
 // describeMember describes an instance; of is the group's name where the answer has it. An instance
-// whose machine is gone is Unhealthy until the group replaces it.
+// whose machine is gone or stopped is Unhealthy until the group replaces it.
 func (a *groupAPI) describeMember(m *member, of string) xmlMember {
 	out := xmlMember{
 		InstanceId: m.EC2, AutoScalingGroupName: of, InstanceType: m.Type, AvailabilityZone: m.Zone,
 		LifecycleState: m.Lifecycle,
 		HealthStatus:   "Healthy", ProtectedFromScaleIn: m.Protected, LaunchTemplate: a.templateSpec(m.Template),
 	}
-	if m.Instance != "" && !a.groups.machines.IsRegistered(m.Instance) {
+	if registered, stopped := a.groups.machines.CheckMachine(m.Instance); m.Instance != "" && (!registered || stopped) {
 		out.HealthStatus = "Unhealthy"
 	}
 	return out

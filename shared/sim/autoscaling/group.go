@@ -180,8 +180,13 @@ func (e *scaler) reconcileGroup(g *group, now time.Time) {
 	have := 0
 	for n := range g.Members {
 		m := &g.Members[n]
-		if m.Instance != "" && !e.machines.IsRegistered(m.Instance) {
-			m.Lifecycle = "" // somebody else has terminated it
+		if m.Instance != "" {
+			switch registered, stopped := e.machines.CheckMachine(m.Instance); {
+			case !registered:
+				m.Lifecycle = "" // somebody else has terminated it
+			case stopped && m.Lifecycle == inService:
+				e.startTermination(g, m, now, "EC2's health check says that it has been stopped.")
+			}
 		}
 		if m.isCounted() {
 			have++
@@ -351,7 +356,7 @@ func (e *scaler) startTermination(g *group, m *member, now time.Time, cause stri
 
 // terminateMember terminates the machine. The caller, or the next reconcile, deletes the member.
 func (e *scaler) terminateMember(m *member, now time.Time) {
-	if e.machines.IsRegistered(m.Instance) {
+	if registered, _ := e.machines.CheckMachine(m.Instance); registered {
 		e.machines.Terminate(m.Instance, now)
 	}
 	m.Lifecycle = ""

@@ -1,6 +1,8 @@
 package autoscaling
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -17,8 +19,9 @@ type Machines interface {
 	CheckCluster(name string) error
 	// Launch registers a machine with a cluster and returns its container instance id.
 	Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string, err error)
-	// IsRegistered reports whether the container instance is in its cluster.
-	IsRegistered(id string) bool
+	// CheckMachine reports whether the container instance is in its cluster, and whether EC2 has
+	// stopped its machine.
+	CheckMachine(id string) (registered, stopped bool)
 	// Terminate terminates the machine of a container instance.
 	Terminate(id string, now time.Time)
 	// DisconnectAgent cuts the agent of a container instance off from ECS.
@@ -70,13 +73,51 @@ func NewGroups(k *kernel.Kernel, o Options) *Groups {
 // Resume implements [kernel.Tables].
 func (e *Groups) Resume(time.Time) { e.resumeTimers() }
 
-// MachineTerminated makes the group of a terminated machine replace it. It belongs in a step.
+// MachineTerminated makes the group of a terminated or stopped machine replace it. It belongs in a
+// step.
 func (e *Groups) MachineTerminated(ec2 string) {
 	for _, g := range e.byName {
 		if g.findMember(ec2) != nil {
 			e.reconcileLater(g)
 		}
 	}
+}
+
+// Hosts returns the members of groups, by group and in order of launch, and which of them have
+// registered with a cluster. It belongs in a step.
+func (e *Groups) Hosts() (hosts []ec2.Host, registered map[string]bool) {
+	registered = map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(e.byName)) {
+		for _, m := range e.byName[name].Members {
+			if m.Lifecycle == "" {
+				continue
+			}
+			registered[m.EC2] = m.Instance != ""
+			state := ec2.HostRunning
+			if m.Lifecycle == pending {
+				state = ec2.HostPending
+			}
+			plan, _ := e.planLaunch(e.byName[name], m.Template) // without its template, the image is not known
+			hosts = append(hosts, ec2.Host{ID: m.EC2, Zone: m.Zone, Type: m.Type, Image: plan.image, State: state,
+				LaunchedAt: m.LaunchedAt, Group: name})
+		}
+	}
+	return hosts, registered
+}
+
+// TerminateUnregistered terminates a member that has not registered with a cluster, and reports
+// whether there is one. Its group replaces it. It belongs in a step.
+func (e *Groups) TerminateUnregistered(id string, now time.Time) bool {
+	for _, g := range e.byName {
+		if m := g.findMember(id); m != nil && m.Instance == "" && m.Lifecycle != "" {
+			g.completeActivity(m.Activity, now)
+			m.Lifecycle = ""
+			e.kernel.SaveRow(g)
+			e.reconcileLater(g)
+			return true
+		}
+	}
+	return false
 }
 
 func (e *scaler) groupARN(name string) string {

@@ -230,6 +230,18 @@ func (e *TargetGroups) TargetHealth(_ context.Context, arn string) (map[cluster.
 	return out, err
 }
 
+// HasTask reports whether a task is a target of a group.
+func (e *TargetGroups) HasTask(id string) (found bool) {
+	e.kernel.WithLock(func() {
+		for _, g := range e.Rows {
+			found = found || slices.ContainsFunc(g.Targets, func(t target) bool {
+				return t.Until.IsZero() && (t.Task == id || e.tasks.TaskAt(t.Address) == id)
+			})
+		}
+	})
+	return found
+}
+
 // targetState is the state of a target in the words of Elastic Load Balancing. The description is
 // what operators see.
 type targetState struct{ state, reason, description string }

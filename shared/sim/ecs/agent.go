@@ -93,7 +93,7 @@ func (e *agents) planBehaviour(t *task) plan {
 	if p.Latency <= 0 {
 		p.Latency = e.options.MinStart + time.Duration(spread*float64(e.options.MaxStart-e.options.MinStart))
 	}
-	p.Latency = p.Latency.Truncate(time.Millisecond)
+	p.Latency = (p.Latency + t.on.machineFaults.StartDelay).Truncate(time.Millisecond)
 	p.StopLatency = (100 * time.Millisecond) + time.Duration(random.IntN(900))*time.Millisecond
 	if p.IgnoreStop {
 		p.StopLatency = t.def.stopTimeout()
@@ -309,7 +309,7 @@ func (e *agents) applyReport(t *task, r report, now time.Time) {
 	}
 	e.kernel.SaveRow(t)
 	e.emitTask(t, now)
-	if r.Last == cluster.TaskStopped && !t.on.Off {
+	if r.Last == cluster.TaskStopped && !t.on.machineFaults.Off {
 		e.instanceChanged(t.on, now) // its resources are free again
 	}
 }

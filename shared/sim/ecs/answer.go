@@ -15,9 +15,9 @@ import (
 // size.
 const pageSize = 100
 
-// pageAfterToken sorts the items and returns a page of them, and the token of the next page, nil after
-// the last. The token is the page's last item, so that items which are added or removed between two
-// calls make no other item appear twice or not at all.
+// pageAfterToken sorts the items and returns a page of them, and the token of the next page, nil
+// after the last. The token is the page's last item, so that items which are added or removed
+// between two calls make no other item appear twice or not at all.
 func pageAfterToken(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
 	slices.Sort(items)
 	if descending {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -30,7 +31,7 @@ func (e *Machines) changeInstance(doing, id string, step func(i *instance, now t
 // it runs.
 func (e *Machines) changeRunningTask(doing, id string, step func(t *task, now time.Time) error) error {
 	return e.kernel.Change(func(now time.Time) error {
-		t := e.agents.tasks[id]
+		t := e.agents.findTask(id)
 		if t == nil || t.Phase != phaseRunning {
 			return fmt.Errorf("%s: task %s does not run", doing, id)
 		}
@@ -38,13 +39,29 @@ func (e *Machines) changeRunningTask(doing, id string, step func(t *task, now ti
 	})
 }
 
-// findRegistered returns an instance that has not left its cluster.
+// findRegistered returns an instance that has not left its cluster, by its id or its machine's.
 func (e *tables) findRegistered(id string) (*instance, error) {
 	i := e.instances[id]
+	if i == nil && strings.HasPrefix(id, "i-") {
+		i = e.findByEC2ID(id)
+	}
 	if i == nil || i.Status == cluster.InstanceInactive {
 		return nil, fmt.Errorf("instance %s is not registered", id)
 	}
 	return i, nil
+}
+
+// findTask returns a task by ECS's id, or by the one that Berth gives to a task that it starts.
+func (e *tables) findTask(id string) *task {
+	if t := e.tasks[id]; t != nil {
+		return t
+	}
+	for _, t := range e.tasks {
+		if cluster.TaskID(t.StartedBy, t.Instance) == id {
+			return t
+		}
+	}
+	return nil
 }
 
 // KillInstance terminates the machine. ECS learns it from EC2 and makes the instance INACTIVE and
@@ -70,12 +87,13 @@ func (e *agents) terminateMachine(i *instance, now time.Time) {
 }
 
 // TerminateZone terminates every machine of an Availability Zone and returns the instances' ids, in
-// order of registration.
-func (e *Machines) TerminateZone(zone string) (ids []string, err error) {
+// order of registration. If a cluster is named, only its machines are terminated.
+func (e *Machines) TerminateZone(zone, clusterName string) (ids []string, err error) {
 	err = e.kernel.Change(func(now time.Time) error {
 		var hit []*instance
 		for _, i := range e.agents.instances {
-			if i.Zone == zone && i.Status != cluster.InstanceInactive {
+			if i.Zone == zone && i.Status != cluster.InstanceInactive &&
+				(clusterName == "" || i.Cluster == clusterName) {
 				hit = append(hit, i)
 			}
 		}
@@ -111,30 +129,44 @@ func (e *agents) disconnectAgent(i *instance, now time.Time) {
 // tasks as stopped.
 func (e *Machines) CrashInstance(id string) error {
 	return e.changeInstance("crashing", id, func(i *instance, now time.Time) error {
-		e.agents.disconnectAgent(i, now)
-		i.Off = true
-		e.kernel.SaveRow(i)
-		for _, t := range i.tasks {
-			if t.Phase != phaseGone {
-				e.agents.sendReport(t, exitReport(now, 137), now)
-			}
-		}
+		e.agents.crashMachine(i, now)
 		return nil
 	})
+}
+
+// crashMachine ends all that runs on a machine; the agent can report none of it.
+func (e *agents) crashMachine(i *instance, now time.Time) {
+	e.disconnectAgent(i, now)
+	i.machineFaults.Off = true
+	e.kernel.SaveRow(i)
+	for _, t := range i.tasks {
+		if t.Phase != phaseGone {
+			e.sendReport(t, exitReport(now, 137), now)
+		}
+	}
 }
 
 // ReconnectAgent connects an agent again, and starts its machine if that was off. The agent sends
 // the reports it has kept, in order, and learns which tasks it should stop.
 func (e *Machines) ReconnectAgent(id string) error {
 	return e.changeInstance("reconnecting", id, func(i *instance, now time.Time) error {
-		if i.Connected {
-			return nil
+		if i.machineFaults.Stopped {
+			return fmt.Errorf("reconnecting: EC2 has stopped machine %s of instance %s; start it again there", i.EC2,
+				i.ID)
 		}
-		i.Connected, i.Off = true, false
-		e.agents.instanceChanged(i, now)
-		e.agents.replayReports(i, now)
+		e.agents.reconnectAgent(i, now)
 		return nil
 	})
+}
+
+// reconnectAgent leaves a connected agent as it is.
+func (e *agents) reconnectAgent(i *instance, now time.Time) {
+	if i.Connected {
+		return
+	}
+	i.Connected, i.machineFaults.Off = true, false
+	e.instanceChanged(i, now)
+	e.replayReports(i, now)
 }
 
 // replayReports sends what the agent has kept. The reports of different tasks come in the order in
@@ -210,6 +242,9 @@ type TaskTruth struct {
 	Created time.Time
 	// Alive is true if the task is starting or running on its machine.
 	Alive bool
+	// Checked reports a container health check, Failing that the task fails this or the checks of
+	// its target groups.
+	Checked, Failing bool
 }
 
 // TaskTruths returns every visible task of a cluster, in order of start.
@@ -218,7 +253,8 @@ func (e *Machines) TaskTruths(clusterName string) (tasks []TaskTruth) {
 		if c := e.agents.clusters[clusterName]; c != nil {
 			for _, t := range c.tasks() {
 				tasks = append(tasks, TaskTruth{ECSTask: t.forScheduler(), Created: t.Created,
-					Alive: t.Phase != phaseGone})
+					Alive: t.Phase != phaseGone, Checked: t.Plan.Checked,
+					Failing: t.HealthNow == "UNHEALTHY" || t.TargetFault != ""})
 			}
 		}
 		return nil

@@ -23,15 +23,23 @@ type instanceRecord struct {
 	Version      int64
 	RegisteredAt time.Time
 	GoneAt       time.Time // when it became INACTIVE
-	Off          bool      // the machine does not run, whether or not ECS knows
-	CPU, Memory  int64     // CPU units, MiB
-	GPUs         []string
-	ENIs         *int               `json:",omitempty"` // task network interfaces; nil is any number
-	Metrics      map[string]int64   `json:",omitempty"` // capacities
-	Provider     string             `json:",omitempty"` // capacity provider
-	Attributes   []attribute        // by name
-	Agent        *types.VersionInfo `json:",omitempty"` // nil: the newest
-	Tags         []types.Tag
+	machineFaults
+	CPU, Memory int64 // CPU units, MiB
+	GPUs        []string
+	ENIs        *int               `json:",omitempty"` // task network interfaces; nil is any number
+	Metrics     map[string]int64   `json:",omitempty"` // capacities
+	Provider    string             `json:",omitempty"` // capacity provider
+	Attributes  []attribute        // by name
+	Agent       *types.VersionInfo `json:",omitempty"` // nil: the newest
+	Tags        []types.Tag
+}
+
+// machineFaults is what is wrong with the machine of an instance.
+type machineFaults struct {
+	Off     bool // the machine does not run, whether or not ECS knows
+	Stopped bool `json:",omitempty"` // by EC2
+	// StartDelay is how much longer tasks take to start here.
+	StartDelay time.Duration `json:",omitempty"`
 }
 
 // attribute is one attribute of an instance. Only custom ones can be changed by PutAttributes.

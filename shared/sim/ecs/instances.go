@@ -129,7 +129,7 @@ func (e *Instances) DeregisterContainerInstance(
 // runs on the machine from here on, so reports that its agent has kept are dropped. The instance
 // stays visible for a while, and its tasks with it.
 func (e *agents) deregisterInstance(i *instance, r report, now time.Time) {
-	i.Off = true
+	i.machineFaults.Off = true
 	for _, t := range slices.Clone(i.tasks) {
 		t.Phase, t.Unreported = phaseGone, nil
 		if t.Last != cluster.TaskStopped {

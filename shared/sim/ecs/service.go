@@ -74,9 +74,9 @@ func New(k *kernel.Kernel, o Options) *Service {
 	}
 }
 
-// OnTerminate calls f with the EC2 id of every machine that is terminated, in the step that does
-// it. It is set once, before the first machine: ecs cannot import the Auto Scaling groups, which
-// launch through it.
+// OnTerminate calls f with the EC2 id of every machine that is terminated or stopped, in the step
+// that does it. It is set once, before the first machine: ecs cannot import the Auto Scaling
+// groups, which launch through it.
 func (e *Service) OnTerminate(f func(ec2 string)) { e.agents.terminated = f }
 
 // agents run on the machines: they start, stop and report tasks. They share the tables with ECS;
@@ -106,10 +106,13 @@ func (e *Service) Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string
 	return i.ID, nil
 }
 
-// IsRegistered implements [autoscaling.Machines].
-func (e *Service) IsRegistered(id string) bool {
-	_, err := e.agents.findRegistered(id)
-	return err == nil
+// CheckMachine implements [autoscaling.Machines].
+func (e *Service) CheckMachine(id string) (registered, stopped bool) {
+	i, err := e.agents.findRegistered(id)
+	if err != nil {
+		return false, false
+	}
+	return true, i.machineFaults.Stopped
 }
 
 // Terminate implements [autoscaling.Machines].

@@ -74,6 +74,10 @@ func (e *Service) Resume(now time.Time) { e.agents.resumeTasks(now) }
 // instance and its definition.
 func (e *tables) loadTables(tx *bbolt.Tx) error {
 	err := kernel.ForEachRow(tx, bucketClusters, func(name string, info types.Cluster) error {
+		if arn := e.kernel.Account.ARN("cluster", name); value(info.ClusterArn) != arn {
+			return fmt.Errorf("it is %s, expected %s: the file is of another account or Region", value(info.ClusterArn),
+				arn)
+		}
 		e.clusters[name] = newCluster(info)
 		return nil
 	})

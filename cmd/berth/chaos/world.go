@@ -1,0 +1,118 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/ecs"
+)
+
+// World is a cluster of the simulated fleet as it is, whether or not ECS knows.
+type World struct {
+	Instances []Instance `json:"instances"` // registered, in order of registration
+	Tasks     []Task     `json:"tasks"`     // RUNNING, in order of start
+}
+
+// Instance is a container instance and its machine.
+type Instance struct {
+	ID         string           `json:"id"`
+	EC2        string           `json:"ec2InstanceId"`
+	Zone       string           `json:"availabilityZone"`
+	Type       string           `json:"type"`
+	State      ecs.MachineState `json:"state"`
+	StartDelay int              `json:"startDelaySeconds"`
+	Tasks      int              `json:"tasks"` // that run
+}
+
+// Task is a task that runs. Its id is Berth's if Berth has started it.
+type Task struct {
+	ID         string `json:"id"`
+	ECS        string `json:"ecsId"`
+	Instance   string `json:"instance"`
+	Definition string `json:"taskDefinition"`
+	// Checked reports a container health check, Failing that the task fails this or the checks of
+	// its target groups.
+	Checked bool `json:"healthCheck"`
+	Failing bool `json:"failing"`
+}
+
+// describeTask names the task as Berth does, if it is Berth's.
+func describeTask(t ecs.TaskTruth) Task {
+	out := Task{ID: t.ID, ECS: t.ID, Instance: t.Instance, Definition: t.TaskDefinition, Checked: t.Checked,
+		Failing: t.Failing}
+	if short, _ := cluster.ParseStartedBy(t.StartedBy); short != "" {
+		out.ID = cluster.TaskID(t.StartedBy, t.Instance)
+	}
+	return out
+}
+
+// Print writes the world as two tables.
+func (w *World) Print(to io.Writer) error {
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "INSTANCE\tEC2 INSTANCE\tZONE\tTYPE\tSTATE\tTASKS")
+	for _, i := range w.Instances {
+		state := string(i.State)
+		if i.StartDelay > 0 {
+			state += fmt.Sprintf(", starts take %d s longer", i.StartDelay)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", i.ID, i.EC2, i.Zone, i.Type, state, i.Tasks)
+	}
+	fmt.Fprintln(t, "\nTASK\tINSTANCE\tTASK DEFINITION\tHEALTH CHECKS")
+	for _, task := range w.Tasks {
+		health := "none in its containers"
+		switch {
+		case task.Failing:
+			health = "fail"
+		case task.Checked:
+			health = "pass"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", task.ID, task.Instance, task.Definition, health)
+	}
+	return t.Flush()
+}
+
+// findInstance returns the instance with an id of ECS's or EC2's, or an ARN.
+func (w *World) findInstance(id string) *Instance {
+	for n := range w.Instances {
+		if i := &w.Instances[n]; i.ID == cluster.LastPart(id) || i.EC2 == cluster.LastPart(id) {
+			return i
+		}
+	}
+	return nil
+}
+
+// findTask returns the running task with an id of ECS's or Berth's, or an ARN.
+func (w *World) findTask(id string) *Task {
+	for n := range w.Tasks {
+		if t := &w.Tasks[n]; t.ID == cluster.LastPart(id) || t.ECS == cluster.LastPart(id) {
+			return t
+		}
+	}
+	return nil
+}
+
+// busiestInstance returns the machine that runs with the most tasks, the first of equals, or nil.
+func (w *World) busiestInstance() (busiest *Instance) {
+	for n := range w.Instances {
+		i := &w.Instances[n]
+		if i.State == ecs.MachineRunning && (busiest == nil || i.Tasks > busiest.Tasks) {
+			busiest = i
+		}
+	}
+	return busiest
+}
+
+// busiestZone returns the zone whose machines have the most tasks, or "".
+func (w *World) busiestZone() (zone string) {
+	tasks := map[string]int{}
+	for _, i := range w.Instances {
+		tasks[i.Zone] += i.Tasks
+		if zone == "" || cmp.Compare(tasks[i.Zone], tasks[zone]) > 0 {
+			zone = i.Zone
+		}
+	}
+	return zone
+}
