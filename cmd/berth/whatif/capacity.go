@@ -106,6 +106,14 @@ func (k *Capacity) scalingInput(snap *snapshot.Snapshot, p *cluster.CapacityProv
 	return in
 }
 
+// DecideScaling returns what managed scaling would decide now about a provider, whose group must
+// exist.
+func (k *Capacity) DecideScaling(
+	snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time,
+) scaling.Decision {
+	return scaling.Decide(k.scalingInput(snap, p, now))
+}
+
 // scalingDecisions returns what managed scaling would decide now about the capacity providers of a
 // service's strategy. Providers without a usable group are left out.
 func (k *Capacity) scalingDecisions(
@@ -117,7 +125,7 @@ func (k *Capacity) scalingDecisions(
 		if p == nil || p.HasFailedCreation() || k.Groups[p.Group] == nil {
 			continue
 		}
-		d := scaling.Decide(k.scalingInput(snap, p, now))
+		d := k.DecideScaling(snap, p, now)
 		line := ScalingDecision{Provider: p.Name, Group: p.Group, Current: k.Groups[p.Group].Desired,
 			Desired: d.Desired,
 			Why:     d.Why, Demands: []string{}}

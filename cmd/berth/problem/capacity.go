@@ -1,0 +1,168 @@
+package problem
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/scaling"
+)
+
+// checkProviders reports capacity providers that cannot be used, and groups that do not scale in.
+func (f *finder) checkProviders() {
+	if f.Capacity == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Capacity.Providers)) {
+		p := f.Capacity.Providers[name]
+		see := Help{"See the provider", "aws ecs describe-capacity-providers --capacity-providers " + quoteArgument(name)}
+		switch {
+		case p.HasFailedCreation():
+			f.addProvider(p, "cannot scale its group", p.GroupProblem, see)
+		case p.UpdateStatus == cluster.ProviderUpdateFailed || p.UpdateStatus == cluster.ProviderDeleteFailed:
+			f.addProvider(p, "could not be changed", p.UpdateReason, see)
+		case f.Capacity.Groups[p.Group] == nil:
+			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
+				p.Group), see)
+		default:
+			f.checkScaleIn(p, f.Capacity.Groups[p.Group], f.decision[name])
+		}
+	}
+}
+
+func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, help Help) {
+	f.add(Problem{Kind: ProviderFailed, Type: "capacity provider", Name: p.Name, Count: 1,
+		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, time.Time{}, help)
+}
+
+// checkScaleIn reports a group that has had more instances than it needs for as long as managed
+// scaling waits, and keeps them.
+func (f *finder) checkScaleIn(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, d scaling.Decision) {
+	low := d.History.LowMinutes >= p.Scaling.LowDatapoints
+	// A group that one instance less would overload has the right size.
+	enough := d.Running > 1 && d.Needed*100 <= p.Scaling.Target*(d.Running-1)
+	if !p.Scaling.Enabled || p.Scaling.TargetTracking || !low || !enough || d.Desired < g.Desired ||
+		g.Desired <= g.Min || len(d.Drain)+len(d.Terminate) > 0 || f.isUpgrading(g.Name) {
+		return
+	}
+	var stay []string
+	var help []Help
+	for _, v := range d.Verdicts {
+		if !strings.Contains(v.Why, "protected") {
+			continue
+		}
+		if stay = append(stay, v.EC2InstanceID+": "+v.Why); len(stay) == 1 {
+			help = append(help, Help{"End the protection of the first", fmt.Sprintf(
+				"aws autoscaling set-instance-protection --no-protected-from-scale-in --auto-scaling-group-name %s "+
+					"--instance-ids %s", quoteArgument(g.Name), v.EC2InstanceID)})
+		}
+	}
+	why := fmt.Sprintf("%d of its %d instances are needed for a target of %d %%. %s", d.Needed, d.Running,
+		p.Scaling.Target, sentence(d.Why))
+	if len(stay) > 0 {
+		why += " " + sentence(listReasons(stay))
+	}
+	help = append(help, Help{"See which instances could be emptied", f.berth("consolidate %s --dry-run", p.Name)})
+	since := d.History.LastLowMinute.Add(-time.Duration(max(0, d.History.LowMinutes-1)) * time.Minute)
+	f.add(Problem{Kind: NoScaleIn, Type: "capacity provider", Name: p.Name, Count: d.Running - d.Needed,
+		What: fmt.Sprintf("Auto Scaling group %s does not scale in.", g.Name), Why: why}, since, help...)
+}
+
+func (f *finder) isUpgrading(group string) bool {
+	for _, g := range f.Capacity.NodeGroups {
+		if g.AutoScalingGroup == group && g.IsUpgrading() {
+			return true
+		}
+	}
+	return false
+}
+
+// slowUpgrade is how long an update may wait before that is a problem: Auto Scaling needs a minute
+// or two to launch an instance.
+const slowUpgrade = 3 * time.Minute
+
+// checkUpdates reports node groups that cannot be created, and updates that wait or failed.
+func (f *finder) checkUpdates() {
+	if f.Capacity == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Capacity.NodeGroups)) {
+		g, u := f.Capacity.NodeGroups[name], f.Capacity.Updates[name]
+		see := Help{"See the update's steps", f.berth("upgrade %s", name)}
+		if len(g.Issues) > 0 {
+			f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: 1,
+				What: fmt.Sprintf("Node group %s is %s.", name, g.Status),
+				Why:  sentence(string(g.Issues[0].Code) + ": " + g.Issues[0].Message)}, g.ModifiedAt,
+				Help{"See the node group", fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s",
+					f.Cluster, name)})
+		}
+		switch {
+		case u == nil:
+		case u.Status == cluster.UpdateFailed:
+			f.addFailedUpdate(name, u, see)
+		case !u.HasEnded():
+			f.checkWaiting(u, see)
+		}
+	}
+}
+
+func (f *finder) addFailedUpdate(name string, u *cluster.Update, see Help) {
+	var why []string
+	for _, e := range u.Errors {
+		why = append(why, fmt.Sprintf("%s: %s", e.Code, e.Message))
+	}
+	if u.SizesReason != "" {
+		why = append(why, u.SizesReason)
+	}
+	f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: max(1, len(u.Errors)),
+		What: fmt.Sprintf("Update %s of node group %s failed.", u.ID, name), Why: sentence(listReasons(why))}, u.EndedAt,
+		Help{"See what a new update would do", f.berth("upgrade %s --dry-run", name)})
+}
+
+// checkWaiting reports an update that has waited for a while, with the tasks that keep its nodes from
+// getting empty.
+func (f *finder) checkWaiting(u *cluster.Update, see Help) {
+	since, help := u.WaitingSince, []Help{see}
+	var reasons []string
+	for _, r := range u.Removals {
+		if since.IsZero() || !r.StepSince.IsZero() && r.StepSince.Before(since) {
+			since = r.StepSince
+		}
+		v := f.Snapshot.Instances[r.Node]
+		if v == nil || r.Step != cluster.StepDrain {
+			continue
+		}
+		for _, t := range v.Tasks {
+			if why, h := f.whyStays(t); why != "" {
+				reasons = append(reasons, why)
+				help = append(help, *h)
+			}
+		}
+	}
+	if since.IsZero() || f.Now.Sub(since) < slowUpgrade || u.WaitingFor == "" && len(reasons) == 0 {
+		return
+	}
+	slices.Sort(reasons)
+	why := sentence(strings.TrimSuffix("It waits for "+u.WaitingFor, "It waits for "))
+	if len(reasons) > 0 {
+		why = strings.TrimSpace(why + " " + sentence(listReasons(reasons)))
+	}
+	f.add(Problem{Kind: UpgradeWaits, Type: "node group", Name: u.NodeGroup, Count: max(1, len(reasons)),
+		What: fmt.Sprintf("The upgrade of node group %s waits in its phase %q.", u.NodeGroup, u.Phase), Why: why}, since,
+		help[:min(len(help), 4)]...)
+}
+
+// checkDeadLetters reports messages that no function could handle.
+func (f *finder) checkDeadLetters(queue string, n int) {
+	if n == 0 {
+		return
+	}
+	f.add(Problem{Kind: DeadLetters, Type: "queue", Name: queue, Count: n,
+		What: fmt.Sprintf("Dead-letter queue %s has %s.", queue, whatif.CountNoun(n, "message")),
+		Why:  "A function failed on each as often as its queue allows. Its log has the error."}, time.Time{},
+		Help{"Read one of them", "aws sqs receive-message --queue-url " + quoteArgument(queue)})
+}

@@ -1,0 +1,177 @@
+package problem
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+// checkTasks reports standalone tasks that wait for an instance, by task definition.
+func (f *finder) checkTasks() {
+	waiting := map[string][]*cluster.Task{}
+	for _, t := range f.Snapshot.ProvisioningTasks() {
+		if t.Service == "" {
+			waiting[t.TaskDefinition] = append(waiting[t.TaskDefinition], t)
+		}
+	}
+	for n, name := range slices.Sorted(maps.Keys(waiting)) {
+		tasks := waiting[name]
+		first := slices.MinFunc(tasks, func(a, b *cluster.Task) int {
+			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+		})
+		p := Problem{Kind: TaskUnplaced, Type: "task", Name: first.ID, Count: len(tasks),
+			What: fmt.Sprintf("%s of %s without an instance.", countAre(len(tasks), "standalone task"), name)}
+		// Explaining a task searches the whole cluster, so only the first definitions get one.
+		if n < maxExplained {
+			if a, err := whatif.ExplainTask(f.Snapshot, first.ID); err == nil && a.Explanation != nil {
+				p.Why = sentence(a.Explanation.Text)
+			}
+		}
+		if !first.WaitUntil.IsZero() {
+			p.Why += fmt.Sprintf(" The first stops waiting at %s.", formatTime(first.WaitUntil.Time()))
+		}
+		f.add(p, first.CreatedAt.Time(),
+			Help{"See which instances were rejected, and why", f.berth("explain task %s", first.ID)},
+			Help{"Give up on it", f.aws("stop-task --task %s", first.ID)})
+	}
+}
+
+// maxExplained is how many task definitions of waiting tasks are explained.
+const maxExplained = 10
+
+// checkInstances reports instances that are disconnected, that no service can use, and that have
+// never registered.
+func (f *finder) checkInstances() {
+	var lost []string
+	var since time.Time
+	tasks := 0
+	for _, v := range f.Snapshot.Instances {
+		if v.Instance == nil || v.Status != cluster.InstanceActive || v.AgentConnected {
+			continue
+		}
+		lost, tasks = append(lost, v.ID), tasks+len(v.Tasks)
+		if at := v.DisconnectedAt.Time(); !v.DisconnectedAt.IsZero() && (since.IsZero() || at.Before(since)) {
+			since = at
+		}
+	}
+	if len(lost) > 0 {
+		slices.Sort(lost)
+		f.add(Problem{Kind: InstanceLost, Type: "instance", Name: lost[0], Count: len(lost),
+			What: fmt.Sprintf("The agent of %s is not connected.", whatif.CountNoun(len(lost), "instance")),
+			Why: fmt.Sprintf("%s: they take no new tasks, and the %s there are replaced after the disconnect timeout.",
+				listNames(lost), whatif.CountNoun(tasks, "task"))}, since,
+			Help{"See what is on it", f.berth("explain instance %s", lost[0])})
+	}
+	answer, err := whatif.ExplainCluster(f.Snapshot)
+	if err != nil {
+		return // a service's task definition is unknown: nothing can be said about its instances
+	}
+	unused := map[string][]string{}
+	for _, u := range answer.Unused {
+		unused[u.Why] = append(unused[u.Why], u.Instance)
+	}
+	for _, why := range slices.Sorted(maps.Keys(unused)) {
+		ids := unused[why]
+		f.add(Problem{Kind: InstanceUnused, Type: "instance", Name: slices.Min(ids), Count: len(ids),
+			What: fmt.Sprintf("No service can use %s.", whatif.CountNoun(len(ids), "instance")),
+			Why:  fmt.Sprintf("%s: %s", listNames(ids), sentence(why))}, time.Time{},
+			Help{"See what each service demands", f.berth("explain instance %s", slices.Min(ids))})
+	}
+}
+
+// checkDrains reports DRAINING instances whose tasks do not leave.
+func (f *finder) checkDrains() {
+	for _, id := range slices.Sorted(maps.Keys(f.Snapshot.Instances)) {
+		v := f.Snapshot.Instances[id]
+		if v.Instance == nil || v.Status != cluster.InstanceDraining {
+			continue
+		}
+		var reasons []string
+		var help []Help
+		for _, t := range v.Tasks {
+			reason, h := f.whyStays(t)
+			if reason != "" {
+				reasons = append(reasons, reason)
+			}
+			if h != nil && len(help) < 3 {
+				help = append(help, *h)
+			}
+		}
+		if len(reasons) == 0 {
+			continue
+		}
+		help = append(help, Help{"Let it take tasks again", f.aws(
+			"update-container-instances-state --status ACTIVE --container-instances %s", id)})
+		slices.Sort(reasons)
+		f.add(Problem{Kind: DrainWaits, Type: "instance", Name: id, Count: len(reasons),
+			What: fmt.Sprintf("The drain of instance %s waits for %s.", id, whatif.CountNoun(len(reasons), "task")),
+			Why:  sentence(listReasons(reasons))}, f.drainingSince(v.Instance), help...)
+	}
+}
+
+// whyStays says why a task does not leave a DRAINING instance, empty if it will, and what would end
+// that.
+func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
+	p := f.Snapshot.Protection(t.Owner, t.ID)
+	if p != nil && p.Until.After(f.Now) && t.IsActive() {
+		return fmt.Sprintf("task %s of service %s is protected until %s", t.ID, t.Service, formatTime(p.Until)),
+			&Help{"End the protection", f.aws("update-task-protection --no-protection-enabled --tasks %s",
+				cmp.Or(t.ECSID, t.ID))}
+	}
+	rows := nodegroup.NewRows()
+	v := f.Snapshot.Instances[t.Instance]
+	member := *v.Instance
+	member.EC2InstanceID = "one"
+	rows.Add(&member, f.Now)
+	rows.Add(t, f.Now)
+	if s := f.Snapshot.Services[t.Service]; s != nil && s.Short == t.Owner {
+		rows.Add(s, f.Now)
+	}
+	one := &cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{{ID: member.EC2InstanceID}}}
+	for _, m := range rows.Members(one) {
+		for _, why := range nodegroup.BlockingTasks(m, false, false) {
+			if t.Service == "" {
+				return why + " belongs to no service, so nothing replaces it",
+					&Help{"Stop it", f.aws("stop-task --task %s", cmp.Or(t.ECSID, t.ID))}
+			}
+			return why, &Help{"See the service", f.berth("explain service %s", t.Service)}
+		}
+	}
+	return "", nil
+}
+
+// drainingSince returns when an update or consolidation made the instance DRAINING; zero if somebody
+// else did.
+func (f *finder) drainingSince(i *cluster.Instance) time.Time {
+	if f.Capacity == nil {
+		return time.Time{}
+	}
+	for _, u := range f.Capacity.Updates {
+		if r := u.RemovalOf(i.EC2InstanceID); r != nil {
+			return r.DrainingAt
+		}
+	}
+	for _, h := range f.Capacity.Histories {
+		for _, d := range h.Drains {
+			if d.Instance == i.ID && !d.Finished {
+				return d.At
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// listReasons joins the first reasons, and says how many more there are.
+func listReasons(reasons []string) string {
+	if more := len(reasons) - listed; more > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(reasons[:listed], "; "), more)
+	}
+	return strings.Join(reasons, "; ")
+}

@@ -1,0 +1,196 @@
+package problem
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/spelling"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/scaling"
+	"berth/shared/snapshot"
+)
+
+// Kind is a kind of problem. Users read it, so it never changes.
+type Kind string
+
+// The kinds, from the most urgent.
+const (
+	ServiceShort     Kind = "service below desired count"
+	ServiceThrottled Kind = "service throttled"
+	DeploymentFailed Kind = "deployment failed"
+	DeploymentStuck  Kind = "deployment stuck"
+	TargetRefused    Kind = "target group refuses"
+	TasksUnhealthy   Kind = "tasks unhealthy"
+	TaskUnplaced     Kind = "task without instance"
+	InstanceLost     Kind = "instance disconnected"
+	DrainWaits       Kind = "drain waits"
+	UpgradeWaits     Kind = "upgrade waits"
+	UpgradeFailed    Kind = "upgrade failed"
+	DeadLetters      Kind = "dead letters"
+	ProviderFailed   Kind = "capacity provider failed"
+	InstanceUnused   Kind = "instance unused"
+	NoScaleIn        Kind = "group does not scale in"
+	RuleBroken       Kind = "rule broken"
+	NameUnknown      Kind = "unknown name"
+)
+
+// ranks has the position of each kind in a list of problems.
+var ranks = map[Kind]int{}
+
+func init() {
+	for n, k := range []Kind{ServiceShort, ServiceThrottled, DeploymentFailed, DeploymentStuck, TargetRefused,
+		TasksUnhealthy, TaskUnplaced, InstanceLost, DrainWaits, UpgradeWaits, UpgradeFailed, DeadLetters, ProviderFailed,
+		InstanceUnused, NoScaleIn, RuleBroken, NameUnknown} {
+		ranks[k] = n
+	}
+}
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	Kind Kind `json:"kind"`
+	// Type and Name say what it is about: service, task, instance, node group, capacity provider or
+	// queue.
+	Type string `json:"type"`
+	Name string `json:"name"`
+	// What is a sentence that says what is wrong, Why one or more with the cause in numbers.
+	What string `json:"what"`
+	Why  string `json:"why"`
+	// Since is when it began, nil if that is unknown.
+	Since *time.Time `json:"since,omitempty"`
+	// Count is how many tasks, instances or messages are concerned.
+	Count int    `json:"count"`
+	Help  []Help `json:"help"`
+}
+
+// Help is what may end a problem: in words, and as a command to copy.
+type Help struct {
+	What    string `json:"what"`
+	Command string `json:"command"`
+}
+
+// Input is what problems are found in.
+type Input struct {
+	Cluster  string
+	Snapshot *snapshot.Snapshot
+	// Capacity is what instances come from; nil if it is unknown.
+	Capacity *whatif.Capacity
+	// DeadLetters counts the messages in dead-letter queues, where known.
+	DeadLetters map[string]int
+	Now         time.Time
+}
+
+// finder collects problems.
+type finder struct {
+	Input
+	names    *spelling.Names
+	decision map[string]scaling.Decision // by capacity provider
+	found    []Problem
+}
+
+// Find returns the problems of a cluster, the most urgent first. Placements are tried on the
+// snapshot and undone, so it must not be used by others meanwhile.
+func Find(in Input) []Problem {
+	f := &finder{Input: in, names: spelling.NewNames(in.Snapshot, providerNames(in.Capacity)...),
+		decision: map[string]scaling.Decision{}, found: []Problem{}}
+	f.decideScaling()
+	for _, name := range slices.Sorted(maps.Keys(in.Snapshot.Services)) {
+		if s := in.Snapshot.Services[name]; s.Status == cluster.ServiceActive {
+			f.checkService(s)
+		}
+	}
+	f.checkTasks()
+	f.checkInstances()
+	f.checkDrains()
+	f.checkProviders()
+	f.checkUpdates()
+	for _, queue := range slices.Sorted(maps.Keys(in.DeadLetters)) {
+		f.checkDeadLetters(queue, in.DeadLetters[queue])
+	}
+	slices.SortStableFunc(f.found, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(ranks[a.Kind], ranks[b.Kind]), cmp.Compare(b.Count, a.Count),
+			strings.Compare(a.Name, b.Name))
+	})
+	return f.found
+}
+
+func providerNames(k *whatif.Capacity) []string {
+	if k == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(k.Providers))
+}
+
+// decideScaling asks managed scaling what it would do with each group now.
+func (f *finder) decideScaling() {
+	if f.Capacity == nil {
+		return
+	}
+	for name, p := range f.Capacity.Providers {
+		if !p.HasFailedCreation() && f.Capacity.Groups[p.Group] != nil {
+			f.decision[name] = f.Capacity.DecideScaling(f.Snapshot, p, f.Now)
+		}
+	}
+}
+
+// add adds a problem with help. Since may be zero.
+func (f *finder) add(p Problem, since time.Time, help ...Help) {
+	if !since.IsZero() {
+		since = since.UTC().Truncate(time.Second)
+		p.Since = &since
+	}
+	p.Help = append([]Help{}, help...)
+	f.found = append(f.found, p)
+}
+
+// aws returns a command of the AWS CLI for this cluster.
+func (f *finder) aws(format string, args ...any) string {
+	verb, rest, _ := strings.Cut(fmt.Sprintf(format, args...), " ")
+	return strings.TrimSpace("aws ecs " + verb + " --cluster " + f.Cluster + " " + rest)
+}
+
+// berth returns a berth command for this cluster.
+func (f *finder) berth(format string, args ...any) string {
+	return "berth " + fmt.Sprintf(format, args...) + " --cluster " + f.Cluster
+}
+
+// quoteArgument makes a text one argument of a shell.
+func quoteArgument(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@", r)
+	}
+	if text != "" && strings.TrimLeftFunc(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// listed is how many names a sentence lists.
+const listed = 5
+
+// listNames returns the first names and how many more there are.
+func listNames(names []string) string {
+	slices.Sort(names)
+	if more := len(names) - listed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// sentence ends a text with a full stop, and begins it with a capital.
+func sentence(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return ""
+	}
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}

@@ -1,0 +1,156 @@
+package problem
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+)
+
+// addBlocked reports a service whose tasks find no instance, with what placement found.
+func (f *finder) addBlocked(s *cluster.Service, c taskCounts, count int) {
+	d := s.Blocked
+	p := Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: count,
+		What: fmt.Sprintf("Service %s runs %d of %s: no instance can take %s.", s.Name, c.running,
+			whatif.CountNoun(s.Desired, "task"), countMore(cmp.Or(d.Unplaced, count))),
+		Why: describeDiagnosis(d)}
+	var help []Help
+	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
+		return r.Filter == cluster.FilterConstraint || r.Filter == cluster.FilterAttribute
+	}) {
+		for _, u := range f.names.CheckRules(s.Rules, f.knownProviders(s)) {
+			p.Why += " " + sentence(u.String())
+			help = append(help, f.correction(s, u))
+		}
+	}
+	scaling, more := f.scalingHelp(s)
+	p.Why = strings.TrimSpace(p.Why + " " + scaling)
+	help = append(append(help, more...), f.roomHelp(s, d, c)...)
+	f.add(p, s.BlockedSince, help...)
+}
+
+func countMore(n int) string {
+	if n == 1 {
+		return "1 more"
+	}
+	return fmt.Sprintf("%d more", n)
+}
+
+// describeDiagnosis puts a diagnosis into sentences.
+func describeDiagnosis(d *cluster.Diagnosis) string {
+	switch {
+	case d.Empty != "":
+		return fmt.Sprintf("Capacity provider %s has no instance.", d.Empty)
+	case d.Evaluated == 0:
+		return "The cluster has no instance."
+	}
+	_, reasons, _ := strings.Cut(d.String(), ": ")
+	return fmt.Sprintf("%d of %s can take one: %s.", d.Feasible, whatif.CountNoun(d.Evaluated, "instance"),
+		cmp.Or(reasons, "none is left"))
+}
+
+// scalingHelp says what managed scaling does about the service's capacity providers.
+func (f *finder) scalingHelp(s *cluster.Service) (why string, help []Help) {
+	for _, share := range s.Providers {
+		d, ok := f.decision[share.Provider]
+		if !ok {
+			continue
+		}
+		p := f.Capacity.Providers[share.Provider]
+		g := f.Capacity.Groups[p.Group]
+		why += fmt.Sprintf(" Managed scaling of %s: %s", p.Name, sentence(d.Why))
+		if d.Needed > g.Max && g.Desired >= g.Max {
+			help = append(help, Help{"Let the group grow", fmt.Sprintf(
+				"aws autoscaling update-auto-scaling-group --auto-scaling-group-name %s --max-size %d",
+				quoteArgument(g.Name), d.Needed)})
+		}
+	}
+	return strings.TrimSpace(why), help
+}
+
+// maxHelp is how many commands a blocked service gets.
+const maxHelp = 4
+
+// roomHelp returns what may give the service's tasks room, by what rejects the most instances.
+func (f *finder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts) (help []Help) {
+	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
+		s.Name, c.running)}
+	for _, r := range sortedRejections(d) {
+		help = append(help, f.filterHelp(s, r.Filter)...)
+		if slices.Contains(roomFilters, r.Filter) {
+			help = append(help, fewer)
+		}
+	}
+	if len(help) == 0 {
+		help = []Help{{"See the cluster's instances", f.berth("instance")}}
+	}
+	var unique []Help
+	for _, h := range help {
+		if !slices.Contains(unique, h) {
+			unique = append(unique, h)
+		}
+	}
+	return unique[:min(len(unique), maxHelp)]
+}
+
+// roomFilters are the filters that fewer tasks would satisfy.
+var roomFilters = []cluster.Filter{cluster.FilterOccupied, cluster.FilterFaultDomain, cluster.FilterUpgrade,
+	cluster.FilterPort, cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI,
+	cluster.FilterMetric}
+
+// filterHelp returns what may help against one filter.
+func (f *finder) filterHelp(s *cluster.Service, filter cluster.Filter) []Help {
+	switch filter {
+	case cluster.FilterStatus:
+		if id := f.firstInstance(func(i *cluster.Instance) bool { return i.Status == cluster.InstanceDraining }); id != "" {
+			return []Help{{"Let a draining instance take tasks again", f.aws(
+				"update-container-instances-state --status ACTIVE --container-instances %s", id)}}
+		}
+	case cluster.FilterAgent:
+		if id := f.firstInstance(func(i *cluster.Instance) bool { return !i.AgentConnected }); id != "" {
+			return []Help{{"See what is on a disconnected instance", f.berth("explain instance %s", id)}}
+		}
+	case cluster.FilterUnschedulable:
+		if id := f.firstInstance(isCordoned); id != "" {
+			return []Help{{"Let an unschedulable instance take tasks again", f.aws(
+				"delete-attributes --attributes name=%s,targetType=container-instance,targetId=%s",
+				cluster.AttributeUnschedulable, id)}}
+		}
+	case cluster.FilterFaultDomain, cluster.FilterUpgrade:
+		return []Help{{"See where tasks would go without the domain rule", f.berth(
+			"whatif --service %s --domain-policy %s", s.Name, cluster.PolicyNone)}}
+	case cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI, cluster.FilterMetric:
+		return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}
+	}
+	return []Help{{"See why each instance is rejected", f.berth("explain service %s", s.Name)}}
+}
+
+// sortedRejections returns the rejections of a diagnosis, the largest first.
+func sortedRejections(d *cluster.Diagnosis) []cluster.Rejection {
+	out := slices.Clone(d.Rejected)
+	slices.SortStableFunc(out, func(a, b cluster.Rejection) int { return cmp.Compare(b.Count, a.Count) })
+	return out
+}
+
+func isCordoned(i *cluster.Instance) bool {
+	_, cordoned := i.Attributes[cluster.AttributeUnschedulable]
+	return cordoned
+}
+
+// firstInstance returns the first id of an instance in the cluster for which f holds; empty for
+// none.
+func (f *finder) firstInstance(holds func(*cluster.Instance) bool) string {
+	var ids []string
+	for _, v := range f.Snapshot.Instances {
+		if v.Instance != nil && !v.IsDeregistered() && holds(v.Instance) {
+			ids = append(ids, v.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return slices.Min(ids)
+}

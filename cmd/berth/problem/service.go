@@ -1,0 +1,299 @@
+package problem
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/spelling"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/wire/berthapi"
+)
+
+// slowStart is how long a task may be starting before that is a problem.
+const slowStart = 5 * time.Minute
+
+// taskCounts are the tasks of a service that count, by condition.
+type taskCounts struct {
+	running, unhealthy int
+	starting           []*cluster.Task // on an instance, not RUNNING yet
+	oldest             time.Time       // when the first of those was created
+	unhealthySince     time.Time
+	reason             string // why the first unhealthy one is
+}
+
+func (f *finder) countTasks(s *cluster.Service) (c taskCounts) {
+	for _, t := range f.Snapshot.TasksOf(s.Short) {
+		switch {
+		case !t.IsActive() || t.Instance == "":
+		case t.Last != cluster.TaskRunning:
+			c.starting = append(c.starting, t)
+			if at := t.CreatedAt.Time(); c.oldest.IsZero() || at.Before(c.oldest) {
+				c.oldest = at
+			}
+		default:
+			c.running++
+			target := f.Snapshot.Target(s.Short, t.ID)
+			if t.Health == cluster.Unhealthy || target != nil && target.WorstHealth() == cluster.Unhealthy {
+				c.unhealthy++
+				c.reason = cmp.Or(c.reason, unhealthyReason(target))
+			}
+		}
+	}
+	return c
+}
+
+// unhealthyReason returns what a load balancer said, if it is the one that found the task unhealthy.
+func unhealthyReason(t *cluster.Target) string {
+	if t != nil {
+		for _, r := range t.Registrations {
+			if r.Health == cluster.Unhealthy {
+				return fmt.Sprintf("target group %s says: %s", cluster.LastPart(r.ARN), cmp.Or(r.Reason, "unhealthy"))
+			}
+		}
+	}
+	return "its containers' health checks fail"
+}
+
+// checkService finds what is wrong with an ACTIVE service. Of the causes for too few tasks it
+// reports the first that holds: throttled starts, a failed deployment, no room, slow starts.
+func (f *finder) checkService(s *cluster.Service) {
+	c := f.countTasks(s)
+	short := s.Desired - c.running
+	failed := f.checkDeployment(s)
+	switch {
+	case f.checkThrottle(s, c):
+	case failed && short > 0:
+	case s.Blocked != nil && (short > 0 || s.Blocked.Unplaced > 0):
+		f.addBlocked(s, c, max(short, s.Blocked.Unplaced))
+	case short > 0 && !c.oldest.IsZero() && f.Now.Sub(c.oldest) > slowStart:
+		f.add(Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: short,
+			What: f.describeShort(s, c),
+			Why: fmt.Sprintf("%s still starting, the first since %s.", countAre(len(c.starting), "task"),
+				formatTime(c.oldest))}, c.oldest,
+			Help{"See what its agent reports", f.aws("describe-tasks --tasks %s", cmp.Or(c.starting[0].ECSID,
+				c.starting[0].ID))})
+	}
+	f.checkTargets(s)
+	if c.unhealthy > 0 {
+		f.add(Problem{Kind: TasksUnhealthy, Type: "service", Name: s.Name, Count: c.unhealthy,
+			What: fmt.Sprintf("Service %s has %d unhealthy of %s.", s.Name, c.unhealthy, countRunning(c.running)),
+			Why:  sentence(c.reason)}, time.Time{},
+			Help{"See the service's events", f.berth("events --service %s", s.Name)})
+	}
+	if since, ok := s.EmittedKeys["stuck"]; ok && s.Deployment.State == cluster.RolloutInProgress {
+		f.addStuck(s, c, since)
+	}
+	if s.Unrepaired != "" {
+		f.add(Problem{Kind: RuleBroken, Type: "service", Name: s.Name, Count: 1,
+			What: fmt.Sprintf("Service %s breaks a rule that no moves can repair.", s.Name), Why: sentence(s.Unrepaired)},
+			time.Time{}, Help{"See which tasks are concerned", f.berth("explain service %s", s.Name)})
+	}
+	if w := f.Snapshot.AlarmWatch(s.Short); w != nil && len(w.Missing) > 0 && w.Deployment == s.Deployment.ID {
+		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: len(w.Missing),
+			What: fmt.Sprintf("Service %s names alarms that CloudWatch does not have.", s.Name),
+			Why:  fmt.Sprintf("They protect no deployment: %s.", listNames(slices.Clone(w.Missing)))}, time.Time{},
+			Help{"List the alarms that exist", "aws cloudwatch describe-alarms --query 'MetricAlarms[].AlarmName'"})
+	}
+	if s.Blocked == nil {
+		f.checkNames(s)
+	}
+}
+
+// checkNames reports names in a service's rules that no instance has, where they have stopped no
+// task yet.
+func (f *finder) checkNames(s *cluster.Service) {
+	for _, u := range f.names.CheckRules(s.Rules, f.knownProviders(s)) {
+		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1,
+			What: fmt.Sprintf("A rule of service %s names what no instance has.", s.Name), Why: sentence(u.String())},
+			time.Time{}, f.correction(s, u))
+	}
+}
+
+// knownProviders returns the service's strategy, or nothing if the cluster's providers are unknown.
+func (f *finder) knownProviders(s *cluster.Service) []cluster.ProviderShare {
+	if f.Capacity == nil {
+		return nil
+	}
+	return s.Providers
+}
+
+// correction returns the command that replaces a misspelled rule.
+func (f *finder) correction(s *cluster.Service, u spelling.Unknown) Help {
+	if text := u.Corrected(); text != "" && u.Kind == "attribute" {
+		var list []string
+		for _, c := range s.Rules.Constraints {
+			switch {
+			case c.Type != cluster.MemberOf:
+				list = append(list, "type="+c.Type)
+			case c.Expression == u.Within:
+				list = append(list, quoteArgument("type=memberOf,expression="+text))
+			default:
+				list = append(list, quoteArgument("type=memberOf,expression="+c.Expression))
+			}
+		}
+		return Help{"Correct the constraint", f.aws("update-service --service %s --placement-constraints %s", s.Name,
+			strings.Join(list, " "))}
+	}
+	return Help{"See what the instances have", "berth instance --output wide --cluster " + f.Cluster}
+}
+
+// describeShort says how many tasks a service has.
+func (f *finder) describeShort(s *cluster.Service, c taskCounts) string {
+	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.Desired, "task"))
+}
+
+// checkThrottle reports starts that are held back after failures.
+func (f *finder) checkThrottle(s *cluster.Service, c taskCounts) bool {
+	for _, r := range berthapi.ThrottleOf(s, f.Snapshot.Throttle(s.Short)).Revisions {
+		if !r.NextAttemptAt.After(f.Now) && c.running >= s.Desired {
+			continue
+		}
+		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. The next attempt is at %s.",
+			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition,
+			formatTime(r.NextAttemptAt))
+		if r.Reason != "" {
+			why += " Last failure: " + sentence(r.Reason)
+		}
+		help := []Help{{"See the tasks that stopped", f.aws("list-tasks --service-name %s --desired-status STOPPED",
+			s.Name)}}
+		if s.Last != nil {
+			help = append(help, Help{"Return to the deployment before", f.berth("rollback %s", s.Name)})
+		}
+		help = append(help, Help{"Deploy a revision that works, which ends the throttle", f.aws(
+			"update-service --service %s --task-definition %s", s.Name, familyOf(r.TaskDefinition))})
+		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
+			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
+				whatif.CountNoun(s.Desired, "task")), Why: why}, r.Since, help...)
+		return true
+	}
+	return false
+}
+
+func familyOf(definition string) string {
+	family, _, _ := strings.Cut(definition, ":")
+	return family
+}
+
+// checkDeployment reports a deployment that failed, or that was rolled back and not replaced since.
+func (f *finder) checkDeployment(s *cluster.Service) bool {
+	r := s.Release
+	if s.Deployment.State == cluster.RolloutFailed {
+		f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, s.Deployment.Failed),
+			What: fmt.Sprintf("The deployment of %s to service %s failed, and starts no more tasks.",
+				s.Deployment.TaskDefinition, s.Name),
+			Why: f.describeFailure(s, r)}, s.Deployment.UpdatedAt,
+			Help{"Return to the deployment before", f.berth("rollback %s", s.Name)},
+			Help{"Deploy a revision that works", f.aws("update-service --service %s --task-definition %s", s.Name,
+				familyOf(s.Deployment.TaskDefinition))})
+		return true
+	}
+	if r == nil || r.RollbackAt.IsZero() || r.Stop != "" {
+		return false
+	}
+	state := "was rolled back"
+	if !r.Status.HasEnded() {
+		state = "is being rolled back"
+	} else if r.Status == cluster.DeploymentRollbackFailed {
+		state = "failed, and so did its rollback"
+	}
+	target := "ECS deployment " + r.Target
+	if was := s.Revision(r.Target); was != nil && was.TaskDefinition != "" {
+		target = was.TaskDefinition
+	}
+	f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, r.Failures),
+		What: fmt.Sprintf("The deployment of %s to service %s %s to %s.", target, s.Name, state,
+			s.Deployment.TaskDefinition),
+		Why: f.describeFailure(s, r)}, r.RollbackAt,
+		Help{"See why its tasks stopped", f.berth("events --service %s", s.Name)},
+		Help{"Deploy again once the cause is removed", f.aws("update-service --service %s --task-definition %s", s.Name,
+			familyOf(s.Deployment.TaskDefinition))})
+	return false
+}
+
+// describeFailure says why a deployment failed: the circuit breaker's numbers, alarms, or the recorded
+// reason.
+func (f *finder) describeFailure(s *cluster.Service, r *cluster.Release) string {
+	var why []string
+	if r != nil && r.Tripped {
+		why = append(why, fmt.Sprintf("The circuit breaker counted %s, and its threshold is %d.",
+			whatif.CountNoun(r.Failures, "failed task"), r.Threshold))
+	}
+	if r != nil && len(r.Triggered) > 0 {
+		why = append(why, fmt.Sprintf("Alarms: %s.", listNames(slices.Clone(r.Triggered))))
+	}
+	reason := s.Deployment.Reason
+	if r != nil && !r.RollbackAt.IsZero() {
+		reason = cmp.Or(r.RollbackReason, r.Reason)
+	}
+	if len(why) == 0 && reason != "" {
+		why = append(why, sentence(reason))
+	}
+	if last := f.lastFailure(s); last != "" {
+		why = append(why, "Last failure: "+sentence(last))
+	}
+	return cmp.Or(strings.Join(why, " "), "No reason was recorded.")
+}
+
+// lastFailure returns why the service's last failed task stopped, if its row still exists.
+func (f *finder) lastFailure(s *cluster.Service) string {
+	var last *cluster.Task
+	for _, t := range f.Snapshot.TasksOf(s.Short) {
+		if t.NeverRan() && (last == nil || t.Stopped.Time().After(last.Stopped.Time())) {
+			last = t
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Reason
+}
+
+// addStuck reports a deployment whose percentages allow no step.
+func (f *finder) addStuck(s *cluster.Service, c taskCounts, since time.Time) {
+	least, most := s.TaskBounds(s.Desired)
+	f.add(Problem{Kind: DeploymentStuck, Type: "service", Name: s.Name, Count: max(1, s.Desired-s.Deployment.Healthy),
+		What: fmt.Sprintf("The deployment of %s to service %s is stuck: its percentages allow no step.",
+			s.Deployment.TaskDefinition, s.Name),
+		Why: fmt.Sprintf("minimumHealthyPercent %d keeps at least %d of its %d tasks, and maximumPercent %d allows at "+
+			"most %d; %d run.", s.MinHealthy, least, s.Desired, s.MaxPercent, most, c.running)}, since,
+		Help{"Allow one task more or less", f.aws(
+			"update-service --service %s --deployment-configuration minimumHealthyPercent=%d,maximumPercent=%d", s.Name,
+			min(s.MinHealthy, 50), max(s.MaxPercent, 200))})
+}
+
+// checkTargets reports registrations that a target group refused.
+func (f *finder) checkTargets(s *cluster.Service) {
+	refused, count := map[string]string{}, map[string]int{}
+	for _, id := range slices.Sorted(maps.Keys(f.Snapshot.Targets(s.Short))) {
+		for _, r := range f.Snapshot.Target(s.Short, id).Registrations {
+			if r.State == cluster.RegistrationFailed {
+				refused[r.ARN], count[r.ARN] = r.Reason, count[r.ARN]+1
+			}
+		}
+	}
+	for _, arn := range slices.Sorted(maps.Keys(refused)) {
+		name := arn
+		if parts := strings.Split(arn, "/"); len(parts) > 1 {
+			name = parts[1] // arn:...:targetgroup/NAME/ID
+		}
+		f.add(Problem{Kind: TargetRefused, Type: "service", Name: s.Name, Count: count[arn],
+			What: fmt.Sprintf("Target group %s refuses %s of service %s.", name, whatif.CountNoun(count[arn], "task"),
+				s.Name), Why: sentence(cmp.Or(refused[arn], "it gives no reason"))}, time.Time{},
+			Help{"See the target group", "aws elbv2 describe-target-groups --target-group-arns " + quoteArgument(arn)})
+	}
+}
+
+// countAre returns "1 task is" or "2 tasks are".
+func countAre(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return fmt.Sprintf("%d %ss are", n, noun)
+}
+
+func countRunning(n int) string { return whatif.CountNoun(n, "RUNNING task") }

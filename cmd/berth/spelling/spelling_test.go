@@ -1,0 +1,97 @@
+package spelling_test
+
+import (
+	"slices"
+	"testing"
+
+	"berth/cmd/berth/spelling"
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
+
+func TestNearest(t *testing.T) {
+	known := []string{"rack", "ecs.instance-type", "ecs.availability-zone", "disk"}
+	for name, want := range map[string]string{
+		"rak": "rack", "Rack": "rack", "arck": "rack", "ecs.instance-typ": "ecs.instance-type",
+		"ecs.avaliability-zone": "ecs.availability-zone", "zone": "", "quite-different": "", "": "",
+	} {
+		if got := spelling.Nearest(name, known); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// namesOf has one instance in rack r1 with the property Disk and a capacity of connections.
+func namesOf() *spelling.Names {
+	snap := snapshot.NewSnapshot()
+	snap.Put(&cluster.Instance{
+		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "n-1", Status: cluster.InstanceActive, AgentConnected: true,
+		Attributes: map[string]string{"rack": "r1", cluster.PropertyPrefix + "Disk": "ssd"}, Provider: "spot",
+		Registered: cluster.Capacity{Metrics: map[string]int64{"connections": 100}},
+	})
+	snap.Put(&cluster.TaskDefinition{Head: cluster.Head{Cluster: "c", Rev: 1}, Family: "web", Revision: 1})
+	return spelling.NewNames(snap, "steady")
+}
+
+func TestCheckRules(t *testing.T) {
+	memberOf := func(text string) cluster.Rules {
+		return cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: text}}}
+	}
+	spread := cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "attribute:rak"}}}
+	for _, c := range []struct {
+		name      string
+		rules     cluster.Rules
+		providers []cluster.ProviderShare
+		want      string // empty: nothing is unknown
+	}{
+		{"Known", memberOf("attribute:rack == r1"), nil, ""},
+		{"Attribute", memberOf("attribute:rak == r1"), nil, `no instance has the attribute "rak"; the nearest attribute is "rack"`},
+		{"Value", memberOf("attribute:rack == r2"), nil,
+			`no instance has the value "r2" of the attribute "rack"; the nearest value is "r1"`},
+		{"OneOfTheValues", memberOf("attribute:rack in [r1, r2]"), nil, ""},
+		{"Negated", memberOf("not (attribute:rak == r1)"), nil, ""},
+		{"Spread", spread, nil, `no instance has the attribute "rak"; the nearest attribute is "rack"`},
+		{"Property", cluster.Rules{NodeConstraint: "Disc == ssd"}, nil,
+			`no instance has the property "Disc"; the nearest property is "Disk"`},
+		{"BuiltInProperty", cluster.Rules{NodeConstraint: "NodeName == n-1"}, nil, ""},
+		{"Metric", cluster.Rules{Metrics: []cluster.Metric{{Name: "conections"}}}, nil,
+			`no instance has the metric "conections"; the nearest metric is "connections"`},
+		{"Provider", cluster.Rules{}, []cluster.ProviderShare{{Provider: "sport"}},
+			`the cluster has no capacity provider "sport"; the nearest capacity provider is "spot"`},
+		{"ProviderWithoutInstances", cluster.Rules{}, []cluster.ProviderShare{{Provider: "steady"}}, ""},
+		{"Fargate", cluster.Rules{}, []cluster.ProviderShare{{Provider: "FARGATE"}}, ""},
+		{"NothingIsNear", memberOf("attribute:turbo exists"), nil, `no instance has the attribute "turbo"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := ""
+			for _, u := range namesOf().CheckRules(c.rules, c.providers) {
+				got += u.String()
+			}
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCorrected(t *testing.T) {
+	rules := cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+		Expression: "attribute:rak == r1"}}}
+	if got := namesOf().CheckRules(rules, nil)[0].Corrected(); got != "attribute:rack == r1" {
+		t.Error(got)
+	}
+}
+
+func TestCheckFamily(t *testing.T) {
+	for definition, want := range map[string][]string{
+		"web:3": nil, "wep:1": {`the cluster has no family "wep"; the nearest family is "web"`}, "batch": nil,
+	} {
+		var got []string
+		for _, u := range namesOf().CheckFamily(definition) {
+			got = append(got, u.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", definition, got, want)
+		}
+	}
+}
