@@ -27,6 +27,9 @@ type commands struct {
 	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
 	Rebalance   rebalanceCommand   `cmd:"" help:"Measure the search that rebalances clusters, on files of a challenge."`
 	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; --dry-run shows which."`
+	Status      statusCommand      `cmd:"" help:"Show what is wrong in a cluster, why, and what would help."`
+	Events      eventsCommand      `cmd:"" help:"Show the events of a cluster's services, and follow them."`
+	Lists       listCommands       `embed:""`
 	Explain     explainCommand     `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
 	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
 	Throttle    throttleCommand    `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
@@ -35,6 +38,14 @@ type commands struct {
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	PrintVersion versionFlag `name:"version" help:"Print the version, as the command does."`
+}
+
+// listCommands list what a cluster has.
+type listCommands struct {
+	Service  serviceCommand  `cmd:"" help:"List services."`
+	Task     taskCommand     `cmd:"" help:"List tasks."`
+	Instance instanceCommand `cmd:"" help:"List container instances."`
+	Cluster  clusterCommand  `cmd:"" help:"List clusters."`
 }
 
 // main only passes on what belongs to the process, so that tests can run whole command lines.
@@ -50,7 +61,8 @@ var errUsage = errors.New("usage")
 //	0    success; also when `berth up` or `berth fleet` is interrupted, the usual way to stop them
 //	1    failure
 //	2    a command line that cannot be right; nothing has been done
-//	3    `berth whatif` finds no instance for some tasks, or `berth upgrade --dry-run` expects a failure
+//	3    `berth whatif` finds no instance for some tasks, `berth upgrade --dry-run` expects a failure,
+//	     or `berth status` finds something wrong
 //	130  interrupted
 //
 // `berth proxy -- COMMAND` ends with the command's exit code.
@@ -109,7 +121,7 @@ func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "berth: interrupted")
 		return 130
-	case errors.Is(err, errUnplaced), errors.Is(err, errWouldFail):
+	case errors.Is(err, errUnplaced), errors.Is(err, errWouldFail), errors.Is(err, errProblems):
 		return 3 // the answer has said why
 	}
 	fmt.Fprintln(stderr, "berth:", err)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"berth/cmd/berth/spelling"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/snapshot"
 )
 
 // whatifCommand shows where tasks would go. It places them here, on a copy of the cluster, by the
@@ -216,6 +219,7 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 			return fmt.Errorf("--task-definition: %w", err)
 		}
 	}
+	w.warnOfUnknownNames(src.snap, s.err)
 	p.reportProgress("placing")
 	answer, err := whatif.Ask(src.snap, &w.question)
 	p.clearReport()
@@ -227,6 +231,19 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 	}
 	// The answer has been printed; the error only sets the exit code.
 	return errUnplaced
+}
+
+// warnOfUnknownNames names what the flags name and no instance has, with the nearest that exists.
+// The question is answered all the same: an instance with that name may come.
+func (w *whatifCommand) warnOfUnknownNames(snap *snapshot.Snapshot, to io.Writer) {
+	names := spelling.NewNames(snap)
+	unknown := names.CheckRules(w.question.Rules, nil)
+	if w.TaskDefinition != "" {
+		unknown = append(unknown, names.CheckFamily(w.question.Definition)...)
+	}
+	for _, u := range unknown {
+		fmt.Fprintf(to, "berth: warning: %s\n", u)
+	}
 }
 
 // addFlagToError adds the flag to an error about something that does not exist.

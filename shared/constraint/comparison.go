@@ -13,7 +13,8 @@ type Comparison struct {
 }
 
 // Comparisons returns what the expression demands of attributes and node properties, from the left.
-// What an instance may satisfy without the attribute, as below `not` or with `!exists`, is left out.
+// What an instance may satisfy without the attribute, as below `not` or with `!exists`, is left
+// out.
 func (e *Expression) Comparisons() []Comparison { return appendComparisons(nil, e.root) }
 
 func appendComparisons(out []Comparison, n node) []Comparison {

@@ -14,22 +14,23 @@ import (
 
 // checkProviders reports capacity providers that cannot be used, and groups that do not scale in.
 func (f *finder) checkProviders() {
-	if f.Capacity == nil {
+	if f.in.Capacity == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Capacity.Providers)) {
-		p := f.Capacity.Providers[name]
-		see := Help{"See the provider", "aws ecs describe-capacity-providers --capacity-providers " + quoteArgument(name)}
+	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.Providers)) {
+		p := f.in.Capacity.Providers[name]
+		see := Help{"See the provider",
+			"aws ecs describe-capacity-providers --capacity-providers " + quoteArgument(name)}
 		switch {
 		case p.HasFailedCreation():
 			f.addProvider(p, "cannot scale its group", p.GroupProblem, see)
 		case p.UpdateStatus == cluster.ProviderUpdateFailed || p.UpdateStatus == cluster.ProviderDeleteFailed:
 			f.addProvider(p, "could not be changed", p.UpdateReason, see)
-		case f.Capacity.Groups[p.Group] == nil:
+		case f.in.Capacity.Groups[p.Group] == nil:
 			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
 				p.Group), see)
 		default:
-			f.checkScaleIn(p, f.Capacity.Groups[p.Group], f.decision[name])
+			f.checkScaleIn(p, f.in.Capacity.Groups[p.Group], f.decision[name])
 		}
 	}
 }
@@ -73,7 +74,7 @@ func (f *finder) checkScaleIn(p *cluster.CapacityProvider, g *cluster.AutoScalin
 }
 
 func (f *finder) isUpgrading(group string) bool {
-	for _, g := range f.Capacity.NodeGroups {
+	for _, g := range f.in.Capacity.NodeGroups {
 		if g.AutoScalingGroup == group && g.IsUpgrading() {
 			return true
 		}
@@ -87,18 +88,19 @@ const slowUpgrade = 3 * time.Minute
 
 // checkUpdates reports node groups that cannot be created, and updates that wait or failed.
 func (f *finder) checkUpdates() {
-	if f.Capacity == nil {
+	if f.in.Capacity == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Capacity.NodeGroups)) {
-		g, u := f.Capacity.NodeGroups[name], f.Capacity.Updates[name]
+	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.NodeGroups)) {
+		g, u := f.in.Capacity.NodeGroups[name], f.in.Capacity.Updates[name]
 		see := Help{"See the update's steps", f.berth("upgrade %s", name)}
 		if len(g.Issues) > 0 {
 			f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: 1,
 				What: fmt.Sprintf("Node group %s is %s.", name, g.Status),
 				Why:  sentence(string(g.Issues[0].Code) + ": " + g.Issues[0].Message)}, g.ModifiedAt,
-				Help{"See the node group", fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s",
-					f.Cluster, name)})
+				Help{"See the node group",
+					fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s",
+						f.in.Cluster, name)})
 		}
 		switch {
 		case u == nil:
@@ -119,12 +121,13 @@ func (f *finder) addFailedUpdate(name string, u *cluster.Update, see Help) {
 		why = append(why, u.SizesReason)
 	}
 	f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: max(1, len(u.Errors)),
-		What: fmt.Sprintf("Update %s of node group %s failed.", u.ID, name), Why: sentence(listReasons(why))}, u.EndedAt,
+		What: fmt.Sprintf("Update %s of node group %s failed.", u.ID, name), Why: sentence(listReasons(why))},
+		u.EndedAt,
 		Help{"See what a new update would do", f.berth("upgrade %s --dry-run", name)})
 }
 
-// checkWaiting reports an update that has waited for a while, with the tasks that keep its nodes from
-// getting empty.
+// checkWaiting reports an update that has waited for a while, with the tasks that keep its nodes
+// from getting empty.
 func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 	since, help := u.WaitingSince, []Help{see}
 	var reasons []string
@@ -132,7 +135,7 @@ func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 		if since.IsZero() || !r.StepSince.IsZero() && r.StepSince.Before(since) {
 			since = r.StepSince
 		}
-		v := f.Snapshot.Instances[r.Node]
+		v := f.in.Snapshot.Instances[r.Node]
 		if v == nil || r.Step != cluster.StepDrain {
 			continue
 		}
@@ -143,7 +146,7 @@ func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 			}
 		}
 	}
-	if since.IsZero() || f.Now.Sub(since) < slowUpgrade || u.WaitingFor == "" && len(reasons) == 0 {
+	if since.IsZero() || f.in.Now.Sub(since) < slowUpgrade || u.WaitingFor == "" && len(reasons) == 0 {
 		return
 	}
 	slices.Sort(reasons)
@@ -152,7 +155,8 @@ func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 		why = strings.TrimSpace(why + " " + sentence(listReasons(reasons)))
 	}
 	f.add(Problem{Kind: UpgradeWaits, Type: "node group", Name: u.NodeGroup, Count: max(1, len(reasons)),
-		What: fmt.Sprintf("The upgrade of node group %s waits in its phase %q.", u.NodeGroup, u.Phase), Why: why}, since,
+		What: fmt.Sprintf("The upgrade of node group %s waits in its phase %q.", u.NodeGroup, u.Phase), Why: why},
+		since,
 		help[:min(len(help), 4)]...)
 }
 

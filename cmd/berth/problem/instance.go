@@ -16,7 +16,7 @@ import (
 // checkTasks reports standalone tasks that wait for an instance, by task definition.
 func (f *finder) checkTasks() {
 	waiting := map[string][]*cluster.Task{}
-	for _, t := range f.Snapshot.ProvisioningTasks() {
+	for _, t := range f.in.Snapshot.ProvisioningTasks() {
 		if t.Service == "" {
 			waiting[t.TaskDefinition] = append(waiting[t.TaskDefinition], t)
 		}
@@ -30,7 +30,7 @@ func (f *finder) checkTasks() {
 			What: fmt.Sprintf("%s of %s without an instance.", countAre(len(tasks), "standalone task"), name)}
 		// Explaining a task searches the whole cluster, so only the first definitions get one.
 		if n < maxExplained {
-			if a, err := whatif.ExplainTask(f.Snapshot, first.ID); err == nil && a.Explanation != nil {
+			if a, err := whatif.ExplainTask(f.in.Snapshot, first.ID); err == nil && a.Explanation != nil {
 				p.Why = sentence(a.Explanation.Text)
 			}
 		}
@@ -52,7 +52,7 @@ func (f *finder) checkInstances() {
 	var lost []string
 	var since time.Time
 	tasks := 0
-	for _, v := range f.Snapshot.Instances {
+	for _, v := range f.in.Snapshot.Instances {
 		if v.Instance == nil || v.Status != cluster.InstanceActive || v.AgentConnected {
 			continue
 		}
@@ -69,7 +69,7 @@ func (f *finder) checkInstances() {
 				listNames(lost), whatif.CountNoun(tasks, "task"))}, since,
 			Help{"See what is on it", f.berth("explain instance %s", lost[0])})
 	}
-	answer, err := whatif.ExplainCluster(f.Snapshot)
+	answer, err := whatif.ExplainCluster(f.in.Snapshot)
 	if err != nil {
 		return // a service's task definition is unknown: nothing can be said about its instances
 	}
@@ -88,8 +88,8 @@ func (f *finder) checkInstances() {
 
 // checkDrains reports DRAINING instances whose tasks do not leave.
 func (f *finder) checkDrains() {
-	for _, id := range slices.Sorted(maps.Keys(f.Snapshot.Instances)) {
-		v := f.Snapshot.Instances[id]
+	for _, id := range slices.Sorted(maps.Keys(f.in.Snapshot.Instances)) {
+		v := f.in.Snapshot.Instances[id]
 		if v.Instance == nil || v.Status != cluster.InstanceDraining {
 			continue
 		}
@@ -119,27 +119,27 @@ func (f *finder) checkDrains() {
 // whyStays says why a task does not leave a DRAINING instance, empty if it will, and what would end
 // that.
 func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
-	p := f.Snapshot.Protection(t.Owner, t.ID)
-	if p != nil && p.Until.After(f.Now) && t.IsActive() {
+	p := f.in.Snapshot.Protection(t.Owner, t.ID)
+	if p != nil && p.Until.After(f.in.Now) && t.IsActive() {
 		return fmt.Sprintf("task %s of service %s is protected until %s", t.ID, t.Service, formatTime(p.Until)),
 			&Help{"End the protection", f.aws("update-task-protection --no-protection-enabled --tasks %s",
-				cmp.Or(t.ECSID, t.ID))}
+				t.ID)}
 	}
 	rows := nodegroup.NewRows()
-	v := f.Snapshot.Instances[t.Instance]
+	v := f.in.Snapshot.Instances[t.Instance]
 	member := *v.Instance
 	member.EC2InstanceID = "one"
-	rows.Add(&member, f.Now)
-	rows.Add(t, f.Now)
-	if s := f.Snapshot.Services[t.Service]; s != nil && s.Short == t.Owner {
-		rows.Add(s, f.Now)
+	rows.Add(&member, f.in.Now)
+	rows.Add(t, f.in.Now)
+	if s := f.in.Snapshot.Services[t.Service]; s != nil && s.Short == t.Owner {
+		rows.Add(s, f.in.Now)
 	}
 	one := &cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{{ID: member.EC2InstanceID}}}
 	for _, m := range rows.Members(one) {
 		for _, why := range nodegroup.BlockingTasks(m, false, false) {
 			if t.Service == "" {
 				return why + " belongs to no service, so nothing replaces it",
-					&Help{"Stop it", f.aws("stop-task --task %s", cmp.Or(t.ECSID, t.ID))}
+					&Help{"Stop it", f.aws("stop-task --task %s", t.ID)}
 			}
 			return why, &Help{"See the service", f.berth("explain service %s", t.Service)}
 		}
@@ -147,18 +147,18 @@ func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
 	return "", nil
 }
 
-// drainingSince returns when an update or consolidation made the instance DRAINING; zero if somebody
-// else did.
+// drainingSince returns when an update or consolidation made the instance DRAINING; zero if
+// somebody else did.
 func (f *finder) drainingSince(i *cluster.Instance) time.Time {
-	if f.Capacity == nil {
+	if f.in.Capacity == nil {
 		return time.Time{}
 	}
-	for _, u := range f.Capacity.Updates {
+	for _, u := range f.in.Capacity.Updates {
 		if r := u.RemovalOf(i.EC2InstanceID); r != nil {
 			return r.DrainingAt
 		}
 	}
-	for _, h := range f.Capacity.Histories {
+	for _, h := range f.in.Capacity.Histories {
 		for _, d := range h.Drains {
 			if d.Instance == i.ID && !d.Finished {
 				return d.At

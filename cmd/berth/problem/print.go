@@ -51,7 +51,8 @@ func (r *Report) Summary() string {
 	return fmt.Sprintf("%d problems in cluster %s (%s).", len(r.Problems), r.Cluster, sizes)
 }
 
-// Lasts says since when a problem lasts, and for how long at a time. It is empty if that is unknown.
+// Lasts says since when a problem lasts, and for how long at a time. It is empty if that is
+// unknown.
 func (p *Problem) Lasts(now time.Time) string {
 	if p.Since == nil {
 		return ""

@@ -44,7 +44,8 @@ var ranks = map[Kind]int{}
 
 func init() {
 	for n, k := range []Kind{ServiceShort, ServiceThrottled, DeploymentFailed, DeploymentStuck, TargetRefused,
-		TasksUnhealthy, TaskUnplaced, InstanceLost, DrainWaits, UpgradeWaits, UpgradeFailed, DeadLetters, ProviderFailed,
+		TasksUnhealthy, TaskUnplaced, InstanceLost, DrainWaits, UpgradeWaits, UpgradeFailed, DeadLetters,
+		ProviderFailed,
 		InstanceUnused, NoScaleIn, RuleBroken, NameUnknown} {
 		ranks[k] = n
 	}
@@ -86,7 +87,7 @@ type Input struct {
 
 // finder collects problems.
 type finder struct {
-	Input
+	in       Input
 	names    *spelling.Names
 	decision map[string]scaling.Decision // by capacity provider
 	found    []Problem
@@ -95,12 +96,12 @@ type finder struct {
 // Find returns the problems of a cluster, the most urgent first. Placements are tried on the
 // snapshot and undone, so it must not be used by others meanwhile.
 func Find(in Input) []Problem {
-	f := &finder{Input: in, names: spelling.NewNames(in.Snapshot, providerNames(in.Capacity)...),
+	f := &finder{in: in, names: spelling.NewNames(in.Snapshot, providerNames(in.Capacity)...),
 		decision: map[string]scaling.Decision{}, found: []Problem{}}
 	f.decideScaling()
 	for _, name := range slices.Sorted(maps.Keys(in.Snapshot.Services)) {
 		if s := in.Snapshot.Services[name]; s.Status == cluster.ServiceActive {
-			f.checkService(s)
+			serviceFinder{f}.checkService(s)
 		}
 	}
 	f.checkTasks()
@@ -127,12 +128,12 @@ func providerNames(k *whatif.Capacity) []string {
 
 // decideScaling asks managed scaling what it would do with each group now.
 func (f *finder) decideScaling() {
-	if f.Capacity == nil {
+	if f.in.Capacity == nil {
 		return
 	}
-	for name, p := range f.Capacity.Providers {
-		if !p.HasFailedCreation() && f.Capacity.Groups[p.Group] != nil {
-			f.decision[name] = f.Capacity.DecideScaling(f.Snapshot, p, f.Now)
+	for name, p := range f.in.Capacity.Providers {
+		if !p.HasFailedCreation() && f.in.Capacity.Groups[p.Group] != nil {
+			f.decision[name] = f.in.Capacity.DecideScaling(f.in.Snapshot, p, f.in.Now)
 		}
 	}
 }
@@ -150,18 +151,19 @@ func (f *finder) add(p Problem, since time.Time, help ...Help) {
 // aws returns a command of the AWS CLI for this cluster.
 func (f *finder) aws(format string, args ...any) string {
 	verb, rest, _ := strings.Cut(fmt.Sprintf(format, args...), " ")
-	return strings.TrimSpace("aws ecs " + verb + " --cluster " + f.Cluster + " " + rest)
+	return strings.TrimSpace("aws ecs " + verb + " --cluster " + f.in.Cluster + " " + rest)
 }
 
 // berth returns a berth command for this cluster.
 func (f *finder) berth(format string, args ...any) string {
-	return "berth " + fmt.Sprintf(format, args...) + " --cluster " + f.Cluster
+	return "berth " + fmt.Sprintf(format, args...) + " --cluster " + f.in.Cluster
 }
 
 // quoteArgument makes a text one argument of a shell.
 func quoteArgument(text string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./:=,@", r)
 	}
 	if text != "" && strings.TrimLeftFunc(text, plain) == "" {
 		return text

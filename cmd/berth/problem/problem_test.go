@@ -41,7 +41,8 @@ var situations = []situation{
 	{"AConstraintWithATypo", func(w *world) {
 		w.instance(1)
 		w.service("web", 1, func(s *cluster.Service) {
-			s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:rak == r1"}}
+			s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+				Expression: "attribute:rak == r1"}}
 		})
 		w.service("other", 0)
 	}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.",
@@ -88,7 +89,7 @@ var situations = []situation{
 			Until: noon.Add(time.Hour)})
 	}, problem.DrainWaits, "The drain of instance n-1 waits for 1 task.",
 		"Task t-1 of service web is protected until 2026-11-21T13:00:00Z.",
-		"aws ecs update-task-protection --cluster prod --no-protection-enabled --tasks ecs-1"},
+		"aws ecs update-task-protection --cluster prod --no-protection-enabled --tasks t-1"},
 	{"AnInstanceNotScaledIn", func(w *world) {
 		for k := range 3 {
 			w.instance(k + 1)
@@ -120,7 +121,7 @@ var situations = []situation{
 				Step: cluster.StepDrain, StepSince: noon, DrainingAt: noon}}}}
 	}, problem.UpgradeWaits, `The upgrade of node group workers waits in its phase "upgrade".`,
 		"It waits for tasks to leave node i-1. Standalone task t-1 (batch:1) belongs to no service, so nothing replaces it.",
-		"aws ecs stop-task --cluster prod --task ecs-1"},
+		"aws ecs stop-task --cluster prod --task t-1"},
 	{"ATargetGroupThatRefuses", func(w *world) {
 		w.instance(1)
 		w.service("web", 1)
@@ -150,7 +151,10 @@ func TestSituations(t *testing.T) {
 			if !strings.Contains(p.Why, c.why) {
 				t.Errorf("why: %s, want %s", p.Why, c.why)
 			}
-			if !slices.ContainsFunc(p.Help, func(h problem.Help) bool { return strings.Contains(h.Command, c.command) }) {
+			if !slices.ContainsFunc(p.Help, func(h problem.Help) bool {
+				return strings.Contains(h.Command,
+					c.command)
+			}) {
 				t.Errorf("no command has %q: %+v", c.command, p.Help)
 			}
 			// A drain is reported with the upgrade that waits for it.
@@ -251,12 +255,16 @@ func TestFurtherSituations(t *testing.T) {
 			k.Providers = map[string]*cluster.CapacityProvider{}
 			k.NodeGroups["workers"] = &cluster.NodeGroup{Name: "workers", Update: "u-1"}
 			k.Updates["workers"] = &cluster.Update{NodeGroup: "workers", ID: "u-1", Status: cluster.UpdateFailed,
-				Errors: []cluster.UpdateError{{Code: cluster.PodEvictionFailure, Message: "tasks did not leave node i-1"}}}
+				Errors: []cluster.UpdateError{{Code: cluster.PodEvictionFailure,
+					Message: "tasks did not leave node i-1"}}}
 		}, problem.UpgradeFailed, "Update u-1 of node group workers failed.",
 			"PodEvictionFailure: tasks did not leave node i-1.", "berth upgrade workers --dry-run --cluster prod"},
 		{"AGroupAtItsMaximum", func(w *world) {
 			w.instance(1)
-			w.service("web", 6, func(s *cluster.Service) { s.Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}} })
+			w.service("web", 6, func(s *cluster.Service) {
+				s.Providers = []cluster.ProviderShare{{Provider: "spot",
+					Weight: 1}}
+			})
 			for k := range 4 {
 				w.task("web", k+1, "n-1")
 			}
@@ -277,7 +285,10 @@ func TestFurtherSituations(t *testing.T) {
 			if !strings.Contains(all[at].Why, c.why) {
 				t.Errorf("why: %s, want %s", all[at].Why, c.why)
 			}
-			if !slices.ContainsFunc(all[at].Help, func(h problem.Help) bool { return strings.Contains(h.Command, c.command) }) {
+			if !slices.ContainsFunc(all[at].Help, func(h problem.Help) bool {
+				return strings.Contains(h.Command,
+					c.command)
+			}) {
 				t.Errorf("no command has %q: %+v", c.command, all[at].Help)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 )
 
 // addBlocked reports a service whose tasks find no instance, with what placement found.
-func (f *finder) addBlocked(s *cluster.Service, c taskCounts, count int) {
+func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	d := s.Blocked
 	p := Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: count,
 		What: fmt.Sprintf("Service %s runs %d of %s: no instance can take %s.", s.Name, c.running,
@@ -53,14 +53,14 @@ func describeDiagnosis(d *cluster.Diagnosis) string {
 }
 
 // scalingHelp says what managed scaling does about the service's capacity providers.
-func (f *finder) scalingHelp(s *cluster.Service) (why string, help []Help) {
+func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help) {
 	for _, share := range s.Providers {
 		d, ok := f.decision[share.Provider]
 		if !ok {
 			continue
 		}
-		p := f.Capacity.Providers[share.Provider]
-		g := f.Capacity.Groups[p.Group]
+		p := f.in.Capacity.Providers[share.Provider]
+		g := f.in.Capacity.Groups[p.Group]
 		why += fmt.Sprintf(" Managed scaling of %s: %s", p.Name, sentence(d.Why))
 		if d.Needed > g.Max && g.Desired >= g.Max {
 			help = append(help, Help{"Let the group grow", fmt.Sprintf(
@@ -75,7 +75,7 @@ func (f *finder) scalingHelp(s *cluster.Service) (why string, help []Help) {
 const maxHelp = 4
 
 // roomHelp returns what may give the service's tasks room, by what rejects the most instances.
-func (f *finder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts) (help []Help) {
+func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts) (help []Help) {
 	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
 		s.Name, c.running)}
 	for _, r := range sortedRejections(d) {
@@ -102,10 +102,10 @@ var roomFilters = []cluster.Filter{cluster.FilterOccupied, cluster.FilterFaultDo
 	cluster.FilterMetric}
 
 // filterHelp returns what may help against one filter.
-func (f *finder) filterHelp(s *cluster.Service, filter cluster.Filter) []Help {
+func (f serviceFinder) filterHelp(s *cluster.Service, filter cluster.Filter) []Help {
 	switch filter {
 	case cluster.FilterStatus:
-		if id := f.firstInstance(func(i *cluster.Instance) bool { return i.Status == cluster.InstanceDraining }); id != "" {
+		if id := f.firstInstance(isDraining); id != "" {
 			return []Help{{"Let a draining instance take tasks again", f.aws(
 				"update-container-instances-state --status ACTIVE --container-instances %s", id)}}
 		}
@@ -135,6 +135,8 @@ func sortedRejections(d *cluster.Diagnosis) []cluster.Rejection {
 	return out
 }
 
+func isDraining(i *cluster.Instance) bool { return i.Status == cluster.InstanceDraining }
+
 func isCordoned(i *cluster.Instance) bool {
 	_, cordoned := i.Attributes[cluster.AttributeUnschedulable]
 	return cordoned
@@ -142,9 +144,9 @@ func isCordoned(i *cluster.Instance) bool {
 
 // firstInstance returns the first id of an instance in the cluster for which f holds; empty for
 // none.
-func (f *finder) firstInstance(holds func(*cluster.Instance) bool) string {
+func (f serviceFinder) firstInstance(holds func(*cluster.Instance) bool) string {
 	var ids []string
-	for _, v := range f.Snapshot.Instances {
+	for _, v := range f.in.Snapshot.Instances {
 		if v.Instance != nil && !v.IsDeregistered() && holds(v.Instance) {
 			ids = append(ids, v.ID)
 		}

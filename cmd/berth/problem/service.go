@@ -17,6 +17,9 @@ import (
 // slowStart is how long a task may be starting before that is a problem.
 const slowStart = 5 * time.Minute
 
+// serviceFinder collects the problems of services.
+type serviceFinder struct{ *finder }
+
 // taskCounts are the tasks of a service that count, by condition.
 type taskCounts struct {
 	running, unhealthy int
@@ -26,8 +29,8 @@ type taskCounts struct {
 	reason             string // why the first unhealthy one is
 }
 
-func (f *finder) countTasks(s *cluster.Service) (c taskCounts) {
-	for _, t := range f.Snapshot.TasksOf(s.Short) {
+func (f serviceFinder) countTasks(s *cluster.Service) (c taskCounts) {
+	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
 		switch {
 		case !t.IsActive() || t.Instance == "":
 		case t.Last != cluster.TaskRunning:
@@ -37,7 +40,7 @@ func (f *finder) countTasks(s *cluster.Service) (c taskCounts) {
 			}
 		default:
 			c.running++
-			target := f.Snapshot.Target(s.Short, t.ID)
+			target := f.in.Snapshot.Target(s.Short, t.ID)
 			if t.Health == cluster.Unhealthy || target != nil && target.WorstHealth() == cluster.Unhealthy {
 				c.unhealthy++
 				c.reason = cmp.Or(c.reason, unhealthyReason(target))
@@ -47,7 +50,8 @@ func (f *finder) countTasks(s *cluster.Service) (c taskCounts) {
 	return c
 }
 
-// unhealthyReason returns what a load balancer said, if it is the one that found the task unhealthy.
+// unhealthyReason returns what a load balancer said, if it is the one that found the task
+// unhealthy.
 func unhealthyReason(t *cluster.Target) string {
 	if t != nil {
 		for _, r := range t.Registrations {
@@ -61,7 +65,7 @@ func unhealthyReason(t *cluster.Target) string {
 
 // checkService finds what is wrong with an ACTIVE service. Of the causes for too few tasks it
 // reports the first that holds: throttled starts, a failed deployment, no room, slow starts.
-func (f *finder) checkService(s *cluster.Service) {
+func (f serviceFinder) checkService(s *cluster.Service) {
 	c := f.countTasks(s)
 	short := s.Desired - c.running
 	failed := f.checkDeployment(s)
@@ -70,13 +74,12 @@ func (f *finder) checkService(s *cluster.Service) {
 	case failed && short > 0:
 	case s.Blocked != nil && (short > 0 || s.Blocked.Unplaced > 0):
 		f.addBlocked(s, c, max(short, s.Blocked.Unplaced))
-	case short > 0 && !c.oldest.IsZero() && f.Now.Sub(c.oldest) > slowStart:
+	case short > 0 && !c.oldest.IsZero() && f.in.Now.Sub(c.oldest) > slowStart:
 		f.add(Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: short,
 			What: f.describeShort(s, c),
 			Why: fmt.Sprintf("%s still starting, the first since %s.", countAre(len(c.starting), "task"),
 				formatTime(c.oldest))}, c.oldest,
-			Help{"See what its agent reports", f.aws("describe-tasks --tasks %s", cmp.Or(c.starting[0].ECSID,
-				c.starting[0].ID))})
+			Help{"See what its agent reports", f.aws("describe-tasks --tasks %s", c.starting[0].ID)})
 	}
 	f.checkTargets(s)
 	if c.unhealthy > 0 {
@@ -90,10 +93,11 @@ func (f *finder) checkService(s *cluster.Service) {
 	}
 	if s.Unrepaired != "" {
 		f.add(Problem{Kind: RuleBroken, Type: "service", Name: s.Name, Count: 1,
-			What: fmt.Sprintf("Service %s breaks a rule that no moves can repair.", s.Name), Why: sentence(s.Unrepaired)},
+			What: fmt.Sprintf("Service %s breaks a rule that no moves can repair.", s.Name),
+			Why:  sentence(s.Unrepaired)},
 			time.Time{}, Help{"See which tasks are concerned", f.berth("explain service %s", s.Name)})
 	}
-	if w := f.Snapshot.AlarmWatch(s.Short); w != nil && len(w.Missing) > 0 && w.Deployment == s.Deployment.ID {
+	if w := f.in.Snapshot.AlarmWatch(s.Short); w != nil && len(w.Missing) > 0 && w.Deployment == s.Deployment.ID {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: len(w.Missing),
 			What: fmt.Sprintf("Service %s names alarms that CloudWatch does not have.", s.Name),
 			Why:  fmt.Sprintf("They protect no deployment: %s.", listNames(slices.Clone(w.Missing)))}, time.Time{},
@@ -106,7 +110,7 @@ func (f *finder) checkService(s *cluster.Service) {
 
 // checkNames reports names in a service's rules that no instance has, where they have stopped no
 // task yet.
-func (f *finder) checkNames(s *cluster.Service) {
+func (f serviceFinder) checkNames(s *cluster.Service) {
 	for _, u := range f.names.CheckRules(s.Rules, f.knownProviders(s)) {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1,
 			What: fmt.Sprintf("A rule of service %s names what no instance has.", s.Name), Why: sentence(u.String())},
@@ -115,15 +119,15 @@ func (f *finder) checkNames(s *cluster.Service) {
 }
 
 // knownProviders returns the service's strategy, or nothing if the cluster's providers are unknown.
-func (f *finder) knownProviders(s *cluster.Service) []cluster.ProviderShare {
-	if f.Capacity == nil {
+func (f serviceFinder) knownProviders(s *cluster.Service) []cluster.ProviderShare {
+	if f.in.Capacity == nil {
 		return nil
 	}
 	return s.Providers
 }
 
 // correction returns the command that replaces a misspelled rule.
-func (f *finder) correction(s *cluster.Service, u spelling.Unknown) Help {
+func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 	if text := u.Corrected(); text != "" && u.Kind == "attribute" {
 		var list []string
 		for _, c := range s.Rules.Constraints {
@@ -139,18 +143,18 @@ func (f *finder) correction(s *cluster.Service, u spelling.Unknown) Help {
 		return Help{"Correct the constraint", f.aws("update-service --service %s --placement-constraints %s", s.Name,
 			strings.Join(list, " "))}
 	}
-	return Help{"See what the instances have", "berth instance --output wide --cluster " + f.Cluster}
+	return Help{"See what the instances have", "berth instance --output wide --cluster " + f.in.Cluster}
 }
 
 // describeShort says how many tasks a service has.
-func (f *finder) describeShort(s *cluster.Service, c taskCounts) string {
+func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.Desired, "task"))
 }
 
 // checkThrottle reports starts that are held back after failures.
-func (f *finder) checkThrottle(s *cluster.Service, c taskCounts) bool {
-	for _, r := range berthapi.ThrottleOf(s, f.Snapshot.Throttle(s.Short)).Revisions {
-		if !r.NextAttemptAt.After(f.Now) && c.running >= s.Desired {
+func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
+	for _, r := range berthapi.ThrottleOf(s, f.in.Snapshot.Throttle(s.Short)).Revisions {
+		if !r.NextAttemptAt.After(f.in.Now) && c.running >= s.Desired {
 			continue
 		}
 		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. The next attempt is at %s.",
@@ -180,7 +184,7 @@ func familyOf(definition string) string {
 }
 
 // checkDeployment reports a deployment that failed, or that was rolled back and not replaced since.
-func (f *finder) checkDeployment(s *cluster.Service) bool {
+func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
 	r := s.Release
 	if s.Deployment.State == cluster.RolloutFailed {
 		f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, s.Deployment.Failed),
@@ -192,7 +196,7 @@ func (f *finder) checkDeployment(s *cluster.Service) bool {
 				familyOf(s.Deployment.TaskDefinition))})
 		return true
 	}
-	if r == nil || r.RollbackAt.IsZero() || r.Stop != "" {
+	if r == nil || r.RollbackAt.IsZero() || !r.Tripped && len(r.Triggered) == 0 {
 		return false
 	}
 	state := "was rolled back"
@@ -215,9 +219,9 @@ func (f *finder) checkDeployment(s *cluster.Service) bool {
 	return false
 }
 
-// describeFailure says why a deployment failed: the circuit breaker's numbers, alarms, or the recorded
-// reason.
-func (f *finder) describeFailure(s *cluster.Service, r *cluster.Release) string {
+// describeFailure says why a deployment failed: the circuit breaker's numbers, alarms, or the
+// recorded reason.
+func (f serviceFinder) describeFailure(s *cluster.Service, r *cluster.Release) string {
 	var why []string
 	if r != nil && r.Tripped {
 		why = append(why, fmt.Sprintf("The circuit breaker counted %s, and its threshold is %d.",
@@ -240,9 +244,9 @@ func (f *finder) describeFailure(s *cluster.Service, r *cluster.Release) string 
 }
 
 // lastFailure returns why the service's last failed task stopped, if its row still exists.
-func (f *finder) lastFailure(s *cluster.Service) string {
+func (f serviceFinder) lastFailure(s *cluster.Service) string {
 	var last *cluster.Task
-	for _, t := range f.Snapshot.TasksOf(s.Short) {
+	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
 		if t.NeverRan() && (last == nil || t.Stopped.Time().After(last.Stopped.Time())) {
 			last = t
 		}
@@ -254,7 +258,7 @@ func (f *finder) lastFailure(s *cluster.Service) string {
 }
 
 // addStuck reports a deployment whose percentages allow no step.
-func (f *finder) addStuck(s *cluster.Service, c taskCounts, since time.Time) {
+func (f serviceFinder) addStuck(s *cluster.Service, c taskCounts, since time.Time) {
 	least, most := s.TaskBounds(s.Desired)
 	f.add(Problem{Kind: DeploymentStuck, Type: "service", Name: s.Name, Count: max(1, s.Desired-s.Deployment.Healthy),
 		What: fmt.Sprintf("The deployment of %s to service %s is stuck: its percentages allow no step.",
@@ -267,10 +271,10 @@ func (f *finder) addStuck(s *cluster.Service, c taskCounts, since time.Time) {
 }
 
 // checkTargets reports registrations that a target group refused.
-func (f *finder) checkTargets(s *cluster.Service) {
+func (f serviceFinder) checkTargets(s *cluster.Service) {
 	refused, count := map[string]string{}, map[string]int{}
-	for _, id := range slices.Sorted(maps.Keys(f.Snapshot.Targets(s.Short))) {
-		for _, r := range f.Snapshot.Target(s.Short, id).Registrations {
+	for _, id := range slices.Sorted(maps.Keys(f.in.Snapshot.Targets(s.Short))) {
+		for _, r := range f.in.Snapshot.Target(s.Short, id).Registrations {
 			if r.State == cluster.RegistrationFailed {
 				refused[r.ARN], count[r.ARN] = r.Reason, count[r.ARN]+1
 			}

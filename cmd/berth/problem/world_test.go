@@ -69,7 +69,8 @@ func (w *world) service(name string, desired int, change ...func(*cluster.Servic
 func (w *world) task(of string, k int, on string, change ...func(*cluster.Task)) *cluster.Task {
 	t := &cluster.Task{
 		Head: w.head(),
-		TaskSpec: cluster.TaskSpec{ID: fmt.Sprintf("t-%d", k), Owner: of + "-short", Service: of, Group: "service:" + of,
+		TaskSpec: cluster.TaskSpec{ID: fmt.Sprintf("t-%d", k), Owner: of + "-short", Service: of,
+			Group:          "service:" + of,
 			TaskDefinition: of + ":1", Needs: webNeeds, CreatedAt: cluster.At(noon)},
 		TaskAssignment: cluster.TaskAssignment{Instance: on, Desired: cluster.TaskRunning},
 		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, ECSID: fmt.Sprintf("ecs-%d", k)},
@@ -122,15 +123,17 @@ func (w *world) capacity(change ...func(*cluster.CapacityProvider, *cluster.Auto
 		if i, ok := r.(*cluster.Instance); ok {
 			i.Provider = "spot"
 			g.Desired++
-			g.Instances = append(g.Instances, cluster.GroupInstance{ID: i.EC2InstanceID, Zone: "a", Lifecycle: "InService",
-				Template: "lt-1:1", LaunchedAt: noon.Add(-time.Hour)})
+			g.Instances = append(g.Instances, cluster.GroupInstance{ID: i.EC2InstanceID, Zone: "a",
+				Lifecycle: "InService",
+				Template:  "lt-1:1", LaunchedAt: noon.Add(-time.Hour)})
 		}
 	}
 	for _, f := range change {
 		f(p, g)
 	}
 	w.input.Capacity = &whatif.Capacity{
-		Providers: map[string]*cluster.CapacityProvider{"spot": p}, Groups: map[string]*cluster.AutoScalingGroup{"group": g},
+		Providers: map[string]*cluster.CapacityProvider{"spot": p},
+		Groups:    map[string]*cluster.AutoScalingGroup{"group": g},
 		Histories: map[string]*cluster.ScalingHistory{}, NodeGroups: map[string]*cluster.NodeGroup{},
 		Updates: map[string]*cluster.Update{},
 	}

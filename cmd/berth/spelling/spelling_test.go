@@ -37,7 +37,8 @@ func TestCheckRules(t *testing.T) {
 	memberOf := func(text string) cluster.Rules {
 		return cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: text}}}
 	}
-	spread := cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "attribute:rak"}}}
+	spread := cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategySpread,
+		Field: "attribute:rak"}}}
 	for _, c := range []struct {
 		name      string
 		rules     cluster.Rules
@@ -45,7 +46,8 @@ func TestCheckRules(t *testing.T) {
 		want      string // empty: nothing is unknown
 	}{
 		{"Known", memberOf("attribute:rack == r1"), nil, ""},
-		{"Attribute", memberOf("attribute:rak == r1"), nil, `no instance has the attribute "rak"; the nearest attribute is "rack"`},
+		{"Attribute", memberOf("attribute:rak == r1"), nil,
+			`no instance has the attribute "rak"; the nearest attribute is "rack"`},
 		{"Value", memberOf("attribute:rack == r2"), nil,
 			`no instance has the value "r2" of the attribute "rack"; the nearest value is "r1"`},
 		{"OneOfTheValues", memberOf("attribute:rack in [r1, r2]"), nil, ""},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -132,15 +133,31 @@ func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	return out, err
 }
 
-// findTask returns a task by its id. Standard ECS tools show ECS's id, Berth's own the id of the
-// row; both must find it.
+// findTask returns a task by its id, or by the beginning of the id of one task only. Standard ECS
+// tools show ECS's id, Berth's own the id of the row; both must find it.
 func (m *model) findTask(id string) *cluster.Task {
+	var short *cluster.Task
+	matches := 0
 	for t := range m.snap.Tasks() {
 		if t.ID == id || t.ECSID == id {
 			return t
 		}
+		if IsShortFor(id, t.ID) || IsShortFor(id, t.ECSID) {
+			short, matches = t, matches+1
+		}
 	}
-	return nil
+	if matches > 1 {
+		return nil
+	}
+	return short
+}
+
+// leastShort is how many characters the beginning of an id must have to stand for it.
+const leastShort = 6
+
+// IsShortFor reports whether a text is an id, or the beginning of a long one.
+func IsShortFor(text, id string) bool {
+	return text == id || len(text) >= leastShort && len(id) > 2*leastShort && strings.HasPrefix(id, text)
 }
 
 // addMoves adds the move in progress, or the planned one, that the task is part of.

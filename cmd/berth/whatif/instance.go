@@ -111,9 +111,11 @@ func ExplainInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.T
 	return out, nil
 }
 
-// findInstance returns the instance by its id, or the last registration of the EC2 instance. It
-// returns nil if there is none.
+// findInstance returns the instance by its id, by the beginning of the id of one instance only, or
+// the last registration of the EC2 instance. It returns nil if there is none.
 func findInstance(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceView) {
+	var short *snapshot.InstanceView
+	matches := 0
 	for _, v := range snap.Instances {
 		switch {
 		case v.Instance == nil:
@@ -121,7 +123,12 @@ func findInstance(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceV
 			return v
 		case v.EC2InstanceID == id && (found == nil || v.RegisteredAt > found.RegisteredAt):
 			found = v
+		case IsShortFor(id, v.ID):
+			short, matches = v, matches+1
 		}
+	}
+	if found == nil && matches == 1 {
+		return short
 	}
 	return found
 }

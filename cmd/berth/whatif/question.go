@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/cmd/berth/spelling"
 	"berth/shared/cluster"
 	"berth/shared/decide/specs"
 	"berth/shared/placement"
@@ -46,10 +47,15 @@ type NotFound struct {
 // shown is the most names that a message lists.
 const shown = 10
 
-// Error names the kind of thing, the name, and up to ten names that exist.
+// Error names the kind of thing, the name, and up to ten names that exist, the nearest one first if
+// there are more.
 func (e *NotFound) Error() string {
 	known := slices.Sorted(slices.Values(e.Known))
 	more := len(known) - shown
+	if nearest := spelling.Nearest(e.Name, known); more > 0 && nearest != "" {
+		known = slices.DeleteFunc(known, func(name string) bool { return name == nearest })
+		known = slices.Insert(known, 0, nearest)
+	}
 	known = known[:min(len(known), shown)]
 	if more > 0 {
 		known = append(known, fmt.Sprintf("%d more", more))

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/listing"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+)
+
+// eventsCommand prints the events of a cluster's services, the oldest first. ECS keeps the last 100
+// of each service.
+type eventsCommand struct {
+	clusterFlags
+	Service []string      `help:"Only events of this service. Repeatable." placeholder:"NAME"`
+	Contain string        `name:"containing" help:"Only events whose message has this text." placeholder:"TEXT"`
+	Since   time.Duration `help:"Only events of the last time, such as 1h." placeholder:"TIME"`
+	Limit   int           `default:"100" help:"Print at most so many of the newest events."`
+	Follow  bool          `short:"f" help:"Print new events as they come, until interrupted."`
+	Every   time.Duration `default:"2s" help:"Time between two looks of --follow."`
+	JSON    bool          `help:"Print JSON: one object per line."`
+}
+
+// Validate names the flag that is wrong.
+func (c *eventsCommand) Validate() error {
+	switch {
+	case c.Limit < 1:
+		return fmt.Errorf("--limit is %d, expected at least 1", c.Limit)
+	case c.Every < 10*time.Millisecond:
+		return fmt.Errorf("--every is %s, expected a time such as 2s", c.Every)
+	case c.Since < 0:
+		return errors.New("--since is negative, expected a time such as 1h")
+	}
+	return c.clusterFlags.Validate()
+}
+
+// Run prints the events.
+func (c *eventsCommand) Run(ctx context.Context, s *streams) error {
+	api, err := c.newClient(ctx)
+	if err != nil {
+		return err
+	}
+	printed := map[string]bool{}
+	for limit := c.Limit; ; limit = math.MaxInt {
+		events, err := c.readEvents(ctx, api)
+		if err != nil {
+			return err
+		}
+		fresh := slices.DeleteFunc(events, func(e listing.Event) bool { return printed[e.ID] })
+		for _, e := range fresh {
+			printed[e.ID] = true
+		}
+		if err := c.printEvents(s.out, fresh[max(0, len(fresh)-limit):]); err != nil || !c.Follow {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(c.Every):
+		}
+	}
+}
+
+// describedServices is how many services one DescribeServices may name.
+const describedServices = 10
+
+// readEvents reads the events of the services, the oldest first.
+func (c *eventsCommand) readEvents(ctx context.Context, api *client.Client) ([]listing.Event, error) {
+	names := c.Service
+	if len(names) == 0 {
+		var err error
+		if names, err = listPages(ctx, api, "ListServices", "serviceArns", map[string]any{"cluster": c.Cluster,
+			"maxResults": 100}); err != nil {
+			return nil, err
+		}
+	}
+	var all []listing.Event
+	for chunk := range slices.Chunk(names, describedServices) {
+		var out struct {
+			Services []struct {
+				Name   string `json:"serviceName"`
+				Events []struct {
+					ID      string  `json:"id"`
+					At      float64 `json:"createdAt"`
+					Message string  `json:"message"`
+				} `json:"events"`
+			} `json:"services"`
+			Failures []struct{ ARN string } `json:"failures"`
+		}
+		in := map[string]any{"cluster": c.Cluster, "services": chunk}
+		if err := api.CallECS(ctx, "DescribeServices", in, &out); err != nil {
+			return nil, err
+		}
+		if len(out.Failures) > 0 && len(c.Service) > 0 {
+			known, err := listPages(ctx, api, "ListServices", "serviceArns", map[string]any{"cluster": c.Cluster})
+			for i := range known {
+				known[i] = cluster.LastPart(known[i])
+			}
+			return nil, errors.Join(err, &whatif.NotFound{Kind: "service", Name: cluster.LastPart(out.Failures[0].ARN),
+				Known: known})
+		}
+		for _, s := range out.Services {
+			for _, e := range s.Events {
+				at := time.UnixMilli(int64(math.Round(e.At * 1000))).UTC()
+				if strings.Contains(e.Message, c.Contain) && (c.Since == 0 || time.Since(at) <= c.Since) {
+					all = append(all, listing.Event{ID: e.ID, At: at, Service: s.Name, Message: e.Message})
+				}
+			}
+		}
+	}
+	// Events of a service come newest first. Of two at the same time the later one was written
+	// later.
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b listing.Event) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+func (c *eventsCommand) printEvents(w io.Writer, events []listing.Event) error {
+	for _, e := range events {
+		var err error
+		if c.JSON {
+			err = json.NewEncoder(w).Encode(e)
+		} else {
+			_, err = fmt.Fprintf(w, "%s  %s\n", e.At.Format(time.RFC3339), e.Message)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

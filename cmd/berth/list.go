@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/listing"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
+
+// outputFlags say how a list is printed.
+type outputFlags struct {
+	Output string `short:"o" default:"table" enum:"table,wide,json,yaml,name" help:"${enum}." placeholder:"FORMAT"`
+}
+
+// printList writes a list in the format of the flags.
+func printList[T any](s *streams, o *outputFlags, t listing.Table[T]) error {
+	return listing.Write(s.out, t, listing.Options{Format: o.Output, Color: usesColor(s.out)})
+}
+
+// openSnapshot reads the cluster that a list is about.
+func (f *sourceFlags) openSnapshot(ctx context.Context, s *streams) (*snapshot.Snapshot, error) {
+	progress := newProgress(s.err, time.Now)
+	defer progress.clearReport()
+	src, err := f.openClusterSource(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	return src.snap, nil
+}
+
+// keepNamed returns the items that are named, or all of them if no name is given. A name is a whole
+// one, its last part, or the beginning of an id; one that fits nothing is a [*whatif.NotFound].
+func keepNamed[T any](kind string, items []T, names []string, ids func(T) []string) ([]T, error) {
+	if len(names) == 0 {
+		return items, nil
+	}
+	var out []T
+	for _, name := range names {
+		name = cluster.LastPart(name)
+		found := slices.DeleteFunc(slices.Clone(items), func(item T) bool {
+			return !slices.ContainsFunc(ids(item), func(id string) bool { return whatif.IsShortFor(name, id) })
+		})
+		if len(found) == 0 {
+			var known []string
+			for _, item := range items {
+				known = append(known, ids(item)[0])
+			}
+			return nil, &whatif.NotFound{Kind: kind, Name: name, Known: known}
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// serviceCommand lists services.
+type serviceCommand struct {
+	sourceFlags
+	outputFlags
+	Names []string `arg:"" optional:"" name:"name" help:"List only these."`
+}
+
+// Run prints the list.
+func (c *serviceCommand) Run(ctx context.Context, s *streams) error {
+	snap, err := c.openSnapshot(ctx, s)
+	if err != nil {
+		return err
+	}
+	items, err := keepNamed("service", listing.Services(snap), c.Names,
+		func(s listing.Service) []string { return []string{s.Name} })
+	if err != nil {
+		return err
+	}
+	return printList(s, &c.outputFlags, listing.ServiceTable(items, time.Now()))
+}
+
+// taskCommand lists tasks.
+type taskCommand struct {
+	sourceFlags
+	outputFlags
+	Service  string   `help:"List only tasks of this service." placeholder:"NAME"`
+	Instance string   `help:"List only tasks on this instance." placeholder:"ID"`
+	All      bool     `help:"List also tasks that have stopped, as long as their rows exist."`
+	IDs      []string `arg:"" optional:"" name:"id" help:"List only these."`
+}
+
+// Run prints the list.
+func (c *taskCommand) Run(ctx context.Context, s *streams) error {
+	snap, err := c.openSnapshot(ctx, s)
+	if err != nil {
+		return err
+	}
+	service := cluster.LastPart(c.Service)
+	if service != "" && snap.Services[service] == nil {
+		var known []string
+		for name := range snap.Services {
+			known = append(known, name)
+		}
+		return &whatif.NotFound{Kind: "service", Name: service, Known: known}
+	}
+	items := listing.Tasks(snap, func(t *cluster.Task) bool {
+		return (c.All || len(c.IDs) > 0 || !t.HasEnded()) && (service == "" || t.Service == service) &&
+			(c.Instance == "" || whatif.IsShortFor(cluster.LastPart(c.Instance), t.Instance))
+	})
+	if items, err = keepNamed("task", items, c.IDs,
+		func(t listing.Task) []string { return []string{t.ID} }); err != nil {
+		return err
+	}
+	return printList(s, &c.outputFlags, listing.TaskTable(items, time.Now()))
+}
+
+// instanceCommand lists container instances.
+type instanceCommand struct {
+	sourceFlags
+	outputFlags
+	IDs []string `arg:"" optional:"" name:"id" help:"List only these: container instance ids or EC2 instance ids."`
+}
+
+// Run prints the list.
+func (c *instanceCommand) Run(ctx context.Context, s *streams) error {
+	snap, err := c.openSnapshot(ctx, s)
+	if err != nil {
+		return err
+	}
+	items, err := keepNamed("instance", listing.Instances(snap), c.IDs,
+		func(i listing.Instance) []string { return []string{i.ID, i.EC2} })
+	if err != nil {
+		return err
+	}
+	return printList(s, &c.outputFlags, listing.InstanceTable(items))
+}
+
+// clusterCommand lists clusters.
+type clusterCommand struct {
+	client.Endpoint
+	outputFlags
+	Names []string `arg:"" optional:"" name:"name" help:"List only these."`
+}
+
+// maxDescribed is how many clusters one DescribeClusters may name.
+const maxDescribed = 100
+
+// Run prints the list.
+func (c *clusterCommand) Run(ctx context.Context, s *streams) error {
+	api, err := client.New(ctx, c.Endpoint)
+	if err != nil {
+		return err
+	}
+	names := c.Names
+	if len(names) == 0 {
+		if names, err = listPages(ctx, api, "ListClusters", "clusterArns", map[string]any{}); err != nil {
+			return err
+		}
+	}
+	items := []listing.Cluster{}
+	for chunk := range slices.Chunk(names, maxDescribed) {
+		var out struct {
+			Clusters []listing.Cluster `json:"clusters"`
+			Failures []struct{ ARN, Reason string }
+		}
+		if err := api.CallECS(ctx, "DescribeClusters", map[string]any{"clusters": chunk}, &out); err != nil {
+			return err
+		}
+		if len(out.Failures) > 0 {
+			return fmt.Errorf("cluster %s: %s; `berth cluster` lists those that exist",
+				cluster.LastPart(out.Failures[0].ARN), strings.ToLower(out.Failures[0].Reason))
+		}
+		items = append(items, out.Clusters...)
+	}
+	slices.SortFunc(items, func(a, b listing.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	return printList(s, &c.outputFlags, listing.ClusterTable(items))
+}
+
+// listPages calls a list operation of the ECS API until it has no more pages.
+func listPages(
+	ctx context.Context, api *client.Client, op, member string, in map[string]any,
+) (all []string, err error) {
+	for {
+		var out map[string]any
+		if err := api.CallECS(ctx, op, in, &out); err != nil {
+			return nil, err
+		}
+		list, _ := out[member].([]any)
+		for _, item := range list {
+			if text, ok := item.(string); ok {
+				all = append(all, text)
+			}
+		}
+		token, _ := out["nextToken"].(string)
+		if token == "" {
+			return all, nil
+		}
+		in["nextToken"] = token
+	}
+}

@@ -1,0 +1,224 @@
+package listing
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
+
+// Service is a service in a list.
+type Service struct {
+	Name       string `json:"name"`
+	Status     string `json:"status"`
+	Strategy   string `json:"schedulingStrategy"`
+	Definition string `json:"taskDefinition"`
+	Desired    int    `json:"desiredCount"`
+	Running    int    `json:"runningCount"`
+	Pending    int    `json:"pendingCount"`
+	Healthy    int    `json:"healthyCount"`
+	// Deployments counts the revisions that have tasks, Rollout is the state of the newest.
+	Deployments int    `json:"deployments"`
+	Rollout     string `json:"rolloutState"`
+	// State is one word for people: steady, moving, blocked, throttled, failed or changing.
+	State     string    `json:"state"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Task is a task in a list.
+type Task struct {
+	ID         string    `json:"id"`
+	Service    string    `json:"service,omitempty"`
+	Definition string    `json:"taskDefinition"`
+	Status     string    `json:"lastStatus"`
+	Desired    string    `json:"desiredStatus"`
+	Health     string    `json:"health,omitempty"`
+	Instance   string    `json:"instance,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	CreatedAt  time.Time `json:"createdAt,omitzero"`
+	StoppedAt  time.Time `json:"stoppedAt,omitzero"`
+}
+
+// Instance is a container instance in a list. Amounts are CPU units and MiB.
+type Instance struct {
+	ID            string            `json:"id"`
+	EC2           string            `json:"ec2InstanceId,omitempty"`
+	Status        string            `json:"status"`
+	Connected     bool              `json:"agentConnected"`
+	Unschedulable bool              `json:"unschedulable,omitempty"`
+	Type          string            `json:"instanceType,omitempty"`
+	Zone          string            `json:"availabilityZone,omitempty"`
+	FaultDomain   string            `json:"faultDomain,omitempty"`
+	UpgradeDomain string            `json:"upgradeDomain,omitempty"`
+	Provider      string            `json:"capacityProvider,omitempty"`
+	Tasks         int               `json:"tasks"`
+	CPU           Amount            `json:"cpu"`
+	Memory        Amount            `json:"memory"`
+	GPUs          Amount            `json:"gpus,omitzero"`
+	Metrics       map[string]Amount `json:"metrics,omitempty"`
+	Attributes    map[string]string `json:"attributes,omitempty"`
+}
+
+// Amount is how much of a resource tasks have been allocated, of how much there is.
+type Amount struct {
+	Allocated float64 `json:"allocated"`
+	Total     float64 `json:"total"`
+}
+
+// Share is the allocated part, from 0 to 1.
+func (a Amount) Share() float64 {
+	if a.Total <= 0 {
+		return 0
+	}
+	return min(1, max(0, a.Allocated/a.Total))
+}
+
+// Cluster is a cluster in a list.
+type Cluster struct {
+	Name      string `json:"clusterName"`
+	Status    string `json:"status"`
+	Instances int    `json:"registeredContainerInstancesCount"`
+	Running   int    `json:"runningTasksCount"`
+	Pending   int    `json:"pendingTasksCount"`
+	Services  int    `json:"activeServicesCount"`
+}
+
+// Event is a service event.
+type Event struct {
+	ID      string    `json:"id"`
+	At      time.Time `json:"createdAt"`
+	Service string    `json:"service"`
+	Message string    `json:"message"`
+}
+
+// Services returns the services of a cluster by name, without those that are INACTIVE.
+func Services(snap *snapshot.Snapshot) []Service {
+	out := []Service{}
+	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
+		if s := snap.Services[name]; s.Status != cluster.ServiceInactive {
+			out = append(out, newService(snap, s))
+		}
+	}
+	return out
+}
+
+func newService(snap *snapshot.Snapshot, s *cluster.Service) Service {
+	out := Service{Name: s.Name, Status: string(s.Status), Strategy: string(s.Strategy),
+		Definition: s.Deployment.TaskDefinition, Desired: s.Desired, Deployments: 1 + len(s.Older),
+		Rollout: string(cmp.Or(s.Deployment.State, cluster.RolloutInProgress)), CreatedAt: s.CreatedAt.UTC(),
+		Healthy: s.HealthyCount()}
+	for _, t := range snap.TasksOf(s.Short) {
+		switch {
+		case !t.IsActive() || t.Instance == "":
+		case t.Last == cluster.TaskRunning:
+			out.Running++
+		default:
+			out.Pending++
+		}
+	}
+	throttle := snap.Throttle(s.Short)
+	switch {
+	case s.Status != cluster.ServiceActive:
+		out.State = strings.ToLower(string(s.Status))
+	case s.Deployment.State == cluster.RolloutFailed:
+		out.State = "failed"
+	case throttle != nil && throttle.Revisions[s.Deployment.ID].Step > 0 && out.Running < out.Desired:
+		out.State = "throttled"
+	case s.Blocked != nil:
+		out.State = "blocked"
+	case s.Moving:
+		out.State = "moving"
+	case out.Running == out.Desired && s.Deployment.IsCompleted():
+		out.State = "steady"
+	default:
+		out.State = "changing"
+	}
+	return out
+}
+
+// Tasks returns the tasks of a cluster for which keep holds, by service and id.
+func Tasks(snap *snapshot.Snapshot, keep func(*cluster.Task) bool) []Task {
+	out := []Task{}
+	for t := range snap.Tasks() {
+		if keep(t) {
+			out = append(out, NewTask(snap, t))
+		}
+	}
+	slices.SortFunc(out, func(a, b Task) int {
+		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// NewTask returns a task as lists show it.
+func NewTask(snap *snapshot.Snapshot, t *cluster.Task) Task {
+	out := Task{ID: t.ID, Service: t.Service, Definition: t.TaskDefinition, Status: string(t.Status()),
+		Desired: string(t.Desired), Instance: t.Instance, Reason: t.Reason}
+	if !t.CreatedAt.IsZero() {
+		out.CreatedAt = t.CreatedAt.Time().UTC()
+	}
+	if !t.Stopped.IsZero() {
+		out.StoppedAt = t.Stopped.Time().UTC()
+	}
+	target := snap.Target(t.Owner, t.ID)
+	switch {
+	case t.Health == cluster.Unhealthy || target != nil && target.WorstHealth() == cluster.Unhealthy:
+		out.Health = "unhealthy"
+	case t.Health == cluster.Healthy:
+		out.Health = "healthy"
+	}
+	return out
+}
+
+// Instances returns the registered instances of a cluster, by id.
+func Instances(snap *snapshot.Snapshot) []Instance {
+	out := make([]Instance, 0, len(snap.Instances))
+	for _, v := range snap.Instances {
+		if v.Instance != nil && !v.IsDeregistered() {
+			out = append(out, NewInstance(snap, v))
+		}
+	}
+	slices.SortFunc(out, func(a, b Instance) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// NewInstance returns an instance as lists show it.
+func NewInstance(snap *snapshot.Snapshot, v *snapshot.InstanceView) Instance {
+	_, cordoned := v.Attributes[cluster.AttributeUnschedulable]
+	out := Instance{ID: v.ID, EC2: v.EC2InstanceID, Status: string(v.Status), Connected: v.AgentConnected,
+		Unschedulable: cordoned, Type: v.Attributes[cluster.AttributeInstanceType], Zone: v.Instance.Zone(),
+		FaultDomain: v.FaultDomain(), UpgradeDomain: v.UpgradeDomain(), Provider: v.CapacityProvider(),
+		Tasks: len(v.Tasks), Attributes: v.Attributes}
+	total := v.Registered
+	out.CPU = Amount{float64(total.CPU-v.CPU) / cluster.CPUUnit, float64(total.CPU) / cluster.CPUUnit}
+	out.Memory = Amount{float64(total.Memory - v.Memory), float64(total.Memory)}
+	if n := len(total.GPUs); n > 0 {
+		free := -v.Unpinned * cluster.WholeGPU
+		for _, g := range v.GPUs {
+			free += g
+		}
+		out.GPUs = Amount{float64(n) - float64(free)/cluster.WholeGPU, float64(n)}
+	}
+	for name, capacity := range total.Metrics {
+		if out.Metrics == nil {
+			out.Metrics = map[string]Amount{}
+		}
+		out.Metrics[name] = Amount{float64(v.Load(snap.MetricIndex(name))), float64(capacity)}
+	}
+	return out
+}
+
+// ShortID returns the part of an id that lists show: the first sixteen characters of a long one.
+// Commands accept it wherever it names one thing.
+func ShortID(id string) string {
+	if len(id) <= shortLength || strings.ContainsAny(id, ":/") {
+		return id
+	}
+	return id[:shortLength]
+}
+
+const shortLength = 16

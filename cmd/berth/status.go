@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"berth/cmd/berth/problem"
+)
+
+// errProblems says that `berth status` has found something wrong; the answer has said what.
+var errProblems = errors.New("something is wrong in the cluster")
+
+// statusCommand prints what is wrong in a cluster, and why. The problems are found here, in the
+// cluster's rows, so asking changes nothing.
+type statusCommand struct {
+	sourceFlags
+	JSON  bool          `help:"Print JSON; with --watch, one object per line each time that something has changed."`
+	Watch bool          `help:"Repeat until interrupted."`
+	Every time.Duration `default:"2s" help:"Time between two looks of --watch."`
+}
+
+// Validate names the flag that is wrong.
+func (c *statusCommand) Validate() error {
+	switch {
+	case c.Nodes != "" || c.Trace:
+		return errors.New("--nodes and --trace are clusters without services, expected an endpoint or --snapshot")
+	case c.Watch && c.Snapshot != "":
+		return fmt.Errorf("--snapshot is %q, expected none beside --watch: a file does not change", c.Snapshot)
+	case c.Every < 10*time.Millisecond:
+		return fmt.Errorf("--every is %s, expected a time such as 2s", c.Every)
+	}
+	return c.sourceFlags.Validate()
+}
+
+// Run prints the report. The error is errProblems if there are problems.
+func (c *statusCommand) Run(ctx context.Context, s *streams) error {
+	if c.Watch {
+		return c.watch(ctx, s)
+	}
+	r, err := c.readReport(ctx, s)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = json.NewEncoder(s.out).Encode(r)
+	} else {
+		err = r.PrintStyled(s.out, styleFor(s.out))
+	}
+	if err == nil && len(r.Problems) > 0 {
+		return errProblems
+	}
+	return err
+}
+
+// styleFor returns the style for an output: colours only on a terminal, and not if NO_COLOR is set.
+func styleFor(w io.Writer) problem.Style {
+	if usesColor(w) {
+		return problem.ANSI
+	}
+	return problem.Style{}
+}
+
+func usesColor(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
+
+// readReport reads the cluster and finds its problems. A user who may not read Auto Scaling groups
+// gets the rest, and the report says so.
+func (c *statusCommand) readReport(ctx context.Context, s *streams) (*problem.Report, error) {
+	progress := newProgress(s.err, time.Now)
+	defer progress.clearReport()
+	src, err := c.openClusterSource(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	capacity, err := src.readCapacity(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	r := problem.NewReport(problem.Input{Cluster: c.sourceFlags.Cluster, Snapshot: src.snap, Capacity: capacity,
+		Now: time.Now()})
+	if err != nil {
+		r.Unread = err.Error()
+	}
+	return r, nil
+}
+
+// watch prints the report each time that it has changed. On a terminal it replaces the one before.
+func (c *statusCommand) watch(ctx context.Context, s *streams) error {
+	var last []byte
+	for {
+		r, err := c.readReport(ctx, s)
+		if err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if c.JSON {
+			at := r.At
+			r.At = time.Time{} // what only the clock changes is no change
+			key, _ := json.Marshal(r)
+			r.At = at
+			if err := json.NewEncoder(&out).Encode(r); err != nil {
+				return err
+			}
+			err = c.printChange(s.out, &last, key, out.Bytes())
+		} else {
+			_ = r.PrintStyled(&out, styleFor(s.out))
+			err = c.printChange(s.out, &last, bytes.Clone(out.Bytes()), out.Bytes())
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(c.Every):
+		}
+	}
+}
+
+// printChange writes a text unless its key is that of the text before.
+func (c *statusCommand) printChange(w io.Writer, last *[]byte, key, text []byte) error {
+	if bytes.Equal(*last, key) {
+		return nil
+	}
+	before := ""
+	switch {
+	case c.JSON:
+	case isTerminal(w):
+		before = "\x1b[H\x1b[2J"
+	case *last != nil:
+		before = "\n"
+	}
+	*last = key
+	_, err := fmt.Fprintf(w, "%s%s", before, text)
+	return err
+}
