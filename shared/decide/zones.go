@@ -99,11 +99,19 @@ func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.Task
 }
 
 // movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks
-// capacity of a metric (P11).
+// capacity of a metric (P11). No moves make room for a task that no instance could hold.
 func movesForMetrics(view *clusterView) bool {
 	for _, s := range view.snap.BlockedServices() {
-		if s.Strategy == cluster.Replica && lacksMetric(s.Blocked) {
-			return true
+		def := view.snap.Definitions[s.Deployment.TaskDefinition]
+		if s.Strategy != cluster.Replica || !lacksMetric(s.Blocked) || def == nil {
+			continue
+		}
+		spec := serviceRequest(view, s, def, 1).Spec
+		for _, v := range view.snap.Instances {
+			if v.Instance != nil && v.IsAvailable() && view.engine.MatchesInstance(v, spec) &&
+				fitsWhenEmpty(view, v, s, def) {
+				return true
+			}
 		}
 	}
 	return false

@@ -125,13 +125,15 @@ func (c *upgradeChecker) isSettledNode(n *node) bool {
 	return n.row != nil && c.Loop.Now().Sub(n.row.RegisteredAt.Time()) >= invariant.MaxStaleness
 }
 
-// recordActivation is called when an update has put a node back into service.
+// recordActivation is called when an update has put a node back into service. If the node is drained
+// again, even at once, that drain has a time of its own.
 func (c *upgradeChecker) recordActivation(id string) {
 	if c == nil {
 		return
 	}
 	if n := c.findNode(id); n != nil {
 		delete(c.takenNodes, n.ID)
+		delete(c.drainingTime, n.ID)
 	}
 }
 

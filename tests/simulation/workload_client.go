@@ -21,9 +21,18 @@ type apiClient struct {
 	stoppedIDs  map[string]bool // whose StopTask was acknowledged
 	lastRequest *operation.SubmitTasks
 	lastIDs     []string
+	activated   map[string]time.Time // instances that the client has made ACTIVE, and when
 	// configuration is the one acknowledged last, or nil if it is not known which one holds.
 	configuration *cluster.Configuration
 	configuring   bool
+}
+
+// noteActivation remembers that the client asks for an instance to be ACTIVE.
+func (c *apiClient) noteActivation(id string, at time.Time) {
+	if c.activated == nil {
+		c.activated = map[string]time.Time{}
+	}
+	c.activated[id] = at
 }
 
 // An expectedService is a service as the API last acknowledged it.

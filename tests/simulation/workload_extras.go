@@ -60,17 +60,20 @@ func (c *apiClient) changeEarlySuccess(a Action) {
 	c.updateSettings(s, in, func() { c.deployService(a) })
 }
 
-// interruptSpotInstance sends EC2's warning and terminates the instance two minutes later.
+// interruptSpotInstance sends EC2's warning and terminates the instance two minutes later. By then
+// it is DRAINING, unless the client has made it ACTIVE since.
 func (w *World) interruptSpotInstance(a Action) {
 	i := w.pickInstance(a)
 	if i == nil || !w.putEC2Event("EC2 Spot Instance Interruption Warning",
 		map[string]any{"instance-id": i.EC2InstanceID, "instance-action": "terminate"}) {
 		return
 	}
+	warned := w.Loop.Now()
 	w.Loop.After(2*time.Minute, func() {
 		if now := w.describeInstance(i.ID); now != nil && now.Status == cluster.InstanceDraining {
 			w.cover(coverage.Spot)
-		} else if now != nil && w.checker.Staleness == invariant.CalmStaleness {
+		} else if now != nil && w.checker.Staleness == invariant.CalmStaleness &&
+			w.client.activated[i.ID].Before(warned) {
 			w.checker.Fail("invariant 8: EC2 interrupts instance %s, which is still %s", i.ID, now.Status)
 		}
 		_ = w.AWS.Machines.KillInstance(i.ID)

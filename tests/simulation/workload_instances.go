@@ -158,6 +158,9 @@ func (w *World) shrinkInstance(a Action) {
 // setInstanceStatus drains or activates an instance.
 func (w *World) setInstanceStatus(a Action, status string) {
 	if i := w.pickInstance(a); i != nil {
+		if status == string(cluster.InstanceActive) {
+			w.client.noteActivation(i.ID, w.Loop.Now())
+		}
 		w.changeInstance(a, "UpdateContainerInstancesState", map[string]any{
 			"cluster": clusterName, "containerInstances": []string{i.ID}, "status": status,
 		})
