@@ -33,6 +33,8 @@ type commands struct {
 	Explain     explainCommand     `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
 	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
 	Throttle    throttleCommand    `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
+	Backup      backupCommand      `cmd:"" help:"Write a backup of a data folder, also of a running Berth."`
+	Restore     restoreCommand     `cmd:"" help:"Make a data folder from a backup."`
 	Proxy       proxyCommand       `cmd:"" help:"Sign the requests of the AWS CLI, Terraform and others to Berth."`
 	Completion  completionCommand  `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`

@@ -56,8 +56,8 @@ func checkPages(path string) (err error) {
 
 var errCycle = errors.New("its pages lead to each other in a circle")
 
-// countKeys reads all keys of a bucket. Pages of a damaged file may lead in a circle, so it gives up
-// once there are more keys than the file has room for.
+// countKeys reads all keys of a bucket. Pages of a damaged file may lead in a circle, so it gives
+// up once there are more keys than the file has room for.
 func countKeys(b *bolt.Bucket, left *int64) error {
 	c := b.Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {

@@ -95,8 +95,8 @@ func (f *File) IsFailing() bool {
 	return f.failing
 }
 
-// LimitSize makes a write fail that would make the file larger than so many bytes, as on a full disk,
-// for tests. 0 is no limit.
+// LimitSize makes a write fail that would make the file larger than so many bytes, as on a full
+// disk, for tests. 0 is no limit.
 func (f *File) LimitSize(bytes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,9 +15,9 @@ const BucketPair = "pair"
 
 var keyPair = []byte("id")
 
-// Pair makes sure that two files belong together, and creates both if neither exists. It is an error
-// if only one of them is there, so that an empty file never takes the place of a lost one, or if
-// they come from two folders. Files of an earlier version, which have no id, get one.
+// Pair makes sure that two files belong together, and creates both if neither exists. It is an
+// error if only one of them is there, so that an empty file never takes the place of a lost one, or
+// if they come from two folders. Files of an earlier version, which have no id, get one.
 func Pair(first, second string) error {
 	one, oneSize, err := pairID(first)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"sync"
 	"time"
 
@@ -54,8 +55,8 @@ type StoreOptions struct {
 	// Consumers are the readers of the stream: the file keeps a record until all of them have
 	// acknowledged it.
 	Consumers []string
-	// Unwritable is called with the error when writing the file fails, and with nil when it succeeds
-	// again. It may be nil, and must not call the store.
+	// Unwritable is called with the error when writing the file fails, and with nil when it
+	// succeeds again. It may be nil, and must not call the store.
 	Unwritable func(err error)
 }
 
@@ -103,6 +104,16 @@ func (s *Store) Close() error {
 		err = s.disk.saveCommitGroup(&commitGroup{store: s, sequence: s.sequence, hash: s.hash})
 	}
 	return errors.Join(err, s.disk.Close())
+}
+
+// WriteBackup writes a copy of the file to w, with every change that has returned. It is an error
+// where the store is ephemeral.
+func (s *Store) WriteBackup(w io.Writer) error {
+	if s.disk == nil {
+		return errors.New("an ephemeral store has no file")
+	}
+	_, err := s.disk.WriteTo(w)
+	return err
 }
 
 // Get returns one row as last written, nil if there is none.

@@ -21,9 +21,9 @@ const crashFile = "BERTH_TEST_CRASH_FILE"
 
 const crashWriters = 6
 
-// TestCrashedProcess is not a test: it is the process that TestAcknowledgedCommitsSurviveKills kills.
-// Each of its writers increments two rows of its own in one commit, and prints a line when the commit
-// is acknowledged.
+// TestCrashedProcess is not a test: it is the process that TestAcknowledgedCommitsSurviveKills
+// kills. Each of its writers increments two rows of its own in one commit, and prints a line when
+// the commit is acknowledged.
 func TestCrashedProcess(t *testing.T) {
 	path := os.Getenv(crashFile)
 	if path == "" {

@@ -175,8 +175,8 @@ func TestChangesAreDurableBeforeTheyAreVisible(t *testing.T) {
 	}
 }
 
-// On a full disk, writes are refused with the reason and change nothing, reads go on, and writes are
-// taken again as soon as there is space.
+// On a full disk, writes are refused with the reason and change nothing, reads go on, and writes
+// are taken again as soon as there is space.
 func TestFullDiskRefusesWritesAndServesReads(t *testing.T) {
 	ctx := context.Background()
 	var reports []error

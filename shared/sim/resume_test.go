@@ -177,7 +177,7 @@ func TestVisibilityEndsAcrossAKill(t *testing.T) {
 func TestSecondProcessIsRefused(t *testing.T) {
 	_, path := storedWorld(t)
 	_, err := sim.Open(sim.Options{Clock: newClock(), Path: path})
-	if err == nil || !strings.Contains(err.Error(), "another process has it open") ||
+	if err == nil || !strings.Contains(err.Error(), "in use by another process") ||
 		!strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"io"
 	"time"
 
 	"berth/shared/cluster"
@@ -93,6 +94,10 @@ func Open(o Options) (*AWS, error) {
 // Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their
 // own time.
 func (a *AWS) Close() error { return a.kernel.Close() }
+
+// WriteBackup writes a copy of the file to w, with every change so far. It is an error if there is no
+// file.
+func (a *AWS) WriteBackup(w io.Writer) error { return a.kernel.WriteBackup(w) }
 
 // SetCallFaults replaces the faults that calls of the services meet. The zero value ends them.
 func (a *AWS) SetCallFaults(f kernel.CallFaults) { a.kernel.SetCallFaults(f) }

@@ -78,6 +78,33 @@ type call struct {
 	in, out          any
 }
 
+// Download copies what the path has to w. The answer may take as long as ctx allows.
+func (c *Client) Download(ctx context.Context, op, path string, w io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.target.URL.String()+path, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	req.Host = c.target.Host
+	if err := c.target.SignRequest(ctx, req, nil, "ecs"); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	unhurried := *c.http
+	unhurried.Timeout = 0
+	resp, err := unhurried.Do(req)
+	if err != nil {
+		return c.unreachableError(op, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of the reason
+		return c.refusalError(op, resp, answer)
+	}
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return fmt.Errorf("%s: reading the answer: %w", op, err)
+	}
+	return nil
+}
+
 // sendRequest sends a request and decodes the answer into of.out, unless that is nil. Errors begin
 // with the operation's name.
 func (c *Client) sendRequest(ctx context.Context, of call) error {

@@ -276,6 +276,8 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		// No web page may call, and without credentials everyone who runs programs on this machine.
 		Loopback: true, Access: i.options.Access, Audit: i.options.Audit,
 	}))
+	server = i.serveBackup(transport.Guard{Loopback: true, Access: i.options.Access,
+		Audit: cmp.Or(i.options.Audit, i.options.Log), Log: i.loggerFor("api")}, server)
 	server = chaos.Handler(i.AWS, i.mayBreakFleet, stsapi.Handler(i.identifyCaller, server))
 	if v := i.options.Verifier; v != nil {
 		server = v.Handler(server, func(r *http.Request, arn string) *http.Request {

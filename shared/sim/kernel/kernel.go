@@ -25,8 +25,8 @@ type Options struct {
 	Emit    func(event []byte)
 	Seed    uint64 // of every id and random choice
 	Account cluster.Account
-	// Unwritable is called with the error when writing the file fails, and with nil when it succeeds
-	// again. It may be nil, and must not call the services.
+	// Unwritable is called with the error when writing the file fails, and with nil when it
+	// succeeds again. It may be nil, and must not call the services.
 	Unwritable func(err error)
 }
 
@@ -67,9 +67,9 @@ func (k *Kernel) View(step func(now time.Time) error) error {
 	return step(k.beginStep())
 }
 
-// Change runs a step whose outcome is on disk before Change returns; then its events go out.
-// A step that fails must have changed nothing. While the file cannot be written, no step is run: the
-// one whose write failed first is in memory, its outcome [cluster.ErrAmbiguous].
+// Change runs a step whose outcome is on disk before Change returns; then its events go out. A step
+// that fails must have changed nothing. While the file cannot be written, no step is run: the one
+// whose write failed first is in memory, its outcome [cluster.ErrAmbiguous].
 func (k *Kernel) Change(step func(now time.Time) error) error {
 	k.mu.Lock()
 	if k.file.disk != nil && k.file.disk.IsFailing() {

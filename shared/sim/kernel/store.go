@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -62,7 +63,7 @@ const flushDelay = time.Second
 func (k *Kernel) Open(path string, services ...Tables) error {
 	f, err := datafile.Open(path, k.Unwritable)
 	if err == nil {
-		err = f.Update(func(tx *bbolt.Tx) error { return k.loadServices(tx, services) })
+		err = f.Update(func(tx *bbolt.Tx) (err error) { k.counters, err = loadServices(tx, services); return err })
 		if err != nil {
 			err = errors.Join(err, f.Close())
 		}
@@ -81,29 +82,25 @@ func (k *Kernel) Open(path string, services ...Tables) error {
 	return nil
 }
 
-func (k *Kernel) loadServices(tx *bbolt.Tx, services []Tables) error {
+// loadServices makes the buckets that are missing, and reads the services and the counters.
+func loadServices(tx *bbolt.Tx, services []Tables) (counters map[string]int64, err error) {
 	buckets := []string{meta}
 	for _, s := range services {
 		buckets = append(buckets, s.Buckets()...)
 	}
 	for _, b := range buckets {
 		if _, err := tx.CreateBucketIfNotExists([]byte(b)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := ForEachRow(tx, meta, func(_ string,
-		c map[string]int64) error {
-		k.counters = c
-		return nil
-	}); err != nil {
-		return err
-	}
+	counters = map[string]int64{}
+	err = ForEachRow(tx, meta, func(_ string, c map[string]int64) error { counters = c; return nil })
 	for _, s := range services {
-		if err := s.Load(tx); err != nil {
-			return err
+		if err == nil {
+			err = s.Load(tx)
 		}
 	}
-	return nil
+	return counters, err
 }
 
 // ForEachRow reads the rows of a bucket sorted by key.
@@ -131,6 +128,21 @@ func (k *Kernel) Close() error {
 	}
 	err := errors.Join(k.file.writeDirtyRows(k.counters), k.file.disk.Close())
 	k.file = file{}
+	return err
+}
+
+// WriteBackup writes a copy of the file to w, with every change so far. It is an error if there is
+// no file.
+func (k *Kernel) WriteBackup(w io.Writer) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.file.disk == nil {
+		return errors.New("the fleet has no file")
+	}
+	if err := k.file.writeDirtyRows(k.counters); err != nil {
+		return err
+	}
+	_, err := k.file.disk.WriteTo(w)
 	return err
 }
 

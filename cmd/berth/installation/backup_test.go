@@ -1,0 +1,157 @@
+package installation_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/sim/ec2"
+	"berth/shared/state"
+	"berth/shared/wire/access"
+)
+
+// runFolder runs an installation with a data folder, with two instances, until the returned
+// function is called.
+func runFolder(t *testing.T, o installation.Options) (i *installation.Installation, end func()) {
+	t.Helper()
+	i, err := installation.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); i.Loop.Run(ctx) }()
+	if _, err := i.EnsureCluster(ctx, "home", 2, ec2.Machine{Type: "m5.large"}); err != nil {
+		t.Fatal(err)
+	}
+	return i, func() {
+		stop()
+		<-ended
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func instanceRows(t *testing.T, i *installation.Installation) []state.Row {
+	t.Helper()
+	rows, err := i.Store.List(t.Context(), state.Prefix("home", ""))
+	if err != nil || len(rows) == 0 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	return rows
+}
+
+// What a running installation has at the time of a backup is there after it is restored.
+func TestBackupOfARunningInstallationIsRestored(t *testing.T) {
+	folder, restored := t.TempDir(), filepath.Join(t.TempDir(), "new")
+	i, end := runFolder(t, installation.Options{Data: folder})
+	want := instanceRows(t, i)
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequest(http.MethodGet, "http://localhost"+installation.BackupPath, nil)
+	i.Server.ServeHTTP(recorder, request)
+	end()
+	if recorder.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", recorder.Code, recorder.Body)
+	}
+	backup := recorder.Body.Bytes()
+	if err := installation.Restore(restored, bytes.NewReader(backup)); err != nil {
+		t.Fatal(err)
+	}
+	again, end := runFolder(t, installation.Options{Data: restored})
+	if diff := cmp.Diff(want, instanceRows(t, again)); diff != "" {
+		t.Errorf("rows after a restore (-want +got):\n%s", diff)
+	}
+	end()
+	if err := installation.Restore(restored, bytes.NewReader(backup)); err == nil ||
+		!strings.Contains(err.Error(), "has state.db already") {
+		t.Errorf("over a folder with a state: %v", err)
+	}
+	var offline bytes.Buffer
+	if err := installation.BackupFolder(folder, &offline); err != nil {
+		t.Error(err)
+	}
+	if err := installation.Restore(filepath.Join(t.TempDir(), "other"), &offline); err != nil {
+		t.Error(err)
+	}
+}
+
+// A caller who may only read gets no backup: it has everything that is stored.
+func TestBackupIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		options installation.Options
+		host    string
+		status  int
+	}{
+		"Reader": {installation.Options{Data: t.TempDir(), Access: &access.Policy{}}, "localhost",
+			http.StatusForbidden},
+		"ForeignHost":   {installation.Options{Data: t.TempDir()}, "example.com", http.StatusForbidden},
+		"NothingOnDisk": {installation.Options{}, "localhost", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, end := runFolder(t, c.options)
+			defer end()
+			recorder := httptest.NewRecorder()
+			i.Server.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "http://"+c.host+installation.BackupPath,
+				nil))
+			if recorder.Code != c.status || recorder.Body.Len() > 500 {
+				t.Errorf("status %d and %d bytes, want %d: %.200s", recorder.Code, recorder.Body.Len(), c.status,
+					recorder.Body)
+			}
+		})
+	}
+}
+
+// A backup that is not whole leaves none of its files.
+func TestDamagedBackupIsNotRestored(t *testing.T) {
+	folder := t.TempDir()
+	_, end := runFolder(t, installation.Options{Data: folder})
+	end()
+	var whole bytes.Buffer
+	if err := installation.BackupFolder(folder, &whole); err != nil {
+		t.Fatal(err)
+	}
+	archive := func(names ...string) []byte {
+		var out bytes.Buffer
+		w := tar.NewWriter(&out)
+		for _, name := range names {
+			content, err := os.ReadFile(filepath.Join(folder, filepath.Base(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = w.Write(content)
+		}
+		_ = w.Close()
+		return out.Bytes()
+	}
+	for name, backup := range map[string][]byte{
+		"NoArchive": []byte(strings.Repeat("no archive ", 100)),
+		"Cut":       whole.Bytes()[:whole.Len()/2],
+		"OneFile":   archive("state.db"),
+		"Twice":     archive("state.db", "state.db"),
+		"Elsewhere": archive("state.db", "../fleet.db"),
+		"Empty":     nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := t.TempDir()
+			if err := installation.Restore(at, bytes.NewReader(backup)); err == nil {
+				t.Error("it was restored")
+			}
+			if left, err := os.ReadDir(at); err != nil || len(left) > 0 {
+				t.Errorf("%d files are left, %v", len(left), err)
+			}
+		})
+	}
+}
