@@ -17,29 +17,49 @@ import (
 
 // commands are all that berth can do.
 type commands struct {
-	Up          upCommand          `cmd:"" help:"Run Berth in this process, with a simulated fleet."`
-	Replay      replayCommand      `cmd:"" help:"Replay a recorded cluster through Berth, in virtual time."`
-	Import      importCommand      `cmd:"" help:"Apply a Service Fabric description to a cluster."`
-	Fleet       fleetCommand       `cmd:"" help:"Run only the simulated fleet, for a Berth on an emulator of AWS."`
-	Pack        packCommand        `cmd:"" help:"Fill the GPU nodes of a trace, and print how much of them is used."`
-	Chaos       chaosCommand       `cmd:"" help:"Break machines and tasks of the simulated fleet."`
-	Whatif      whatifCommand      `cmd:"" help:"Show where tasks would go, and why not elsewhere. Changes nothing."`
-	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
-	Rebalance   rebalanceCommand   `cmd:"" help:"Measure the search that rebalances clusters, on files of a challenge."`
-	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; --dry-run shows which."`
-	Status      statusCommand      `cmd:"" help:"Show what is wrong in a cluster, why, and what would help."`
-	Events      eventsCommand      `cmd:"" help:"Show the events of a cluster's services, and follow them."`
-	Lists       listCommands       `embed:""`
-	Explain     explainCommand     `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
-	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
-	Throttle    throttleCommand    `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
-	Backup      backupCommand      `cmd:"" help:"Write a backup of a data folder, also of a running Berth."`
-	Restore     restoreCommand     `cmd:"" help:"Make a data folder from a backup."`
-	Proxy       proxyCommand       `cmd:"" help:"Sign the requests of the AWS CLI, Terraform and others to Berth."`
-	Completion  completionCommand  `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
+	Local   localCommands   `embed:""`
+	Cluster clusterCommands `embed:""`
+	Lists   listCommands    `embed:""`
+	Changes changeCommands  `embed:""`
+	Tools   toolCommands    `embed:""`
 
 	PrintVersion versionFlag `name:"version" help:"Print the version, as the command does."`
+}
+
+// localCommands run Berth or its fleet on this machine.
+type localCommands struct {
+	Up      upCommand      `cmd:"" help:"Run Berth in this process, with a simulated fleet."`
+	Chaos   chaosCommand   `cmd:"" help:"Break machines and tasks of the simulated fleet."`
+	Backup  backupCommand  `cmd:"" help:"Write a backup of a data folder, also of a running Berth."`
+	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
+	Fleet   fleetCommand   `cmd:"" help:"Run only the simulated fleet, for a Berth on an emulator of AWS."`
+	Replay  replayCommand  `cmd:"" help:"Replay a recorded cluster through Berth, in virtual time."`
+	Pack    packCommand    `cmd:"" help:"Fill the GPU nodes of a trace, and print how much of them is used."`
+}
+
+// clusterCommands explain a cluster, and change nothing.
+type clusterCommands struct {
+	Status   statusCommand   `cmd:"" help:"Show what is wrong in a cluster, why, and what would help."`
+	Events   eventsCommand   `cmd:"" help:"Show the events of a cluster's services, and follow them."`
+	Explain  explainCommand  `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
+	Throttle throttleCommand `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
+	Whatif   whatifCommand   `cmd:"" help:"Show where tasks would go, and why not elsewhere. Changes nothing."`
+}
+
+// changeCommands change a cluster, or plan a change.
+type changeCommands struct {
+	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
+	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
+	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; --dry-run shows which."`
+	Rebalance   rebalanceCommand   `cmd:"" help:"Measure the search that rebalances clusters, on files of a challenge."`
+	Import      importCommand      `cmd:"" help:"Apply a Service Fabric description to a cluster."`
+}
+
+// toolCommands serve other tools and the shell.
+type toolCommands struct {
+	Proxy      proxyCommand      `cmd:"" help:"Sign the requests of the AWS CLI, Terraform and others to Berth."`
+	Completion completionCommand `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 
 // listCommands list what a cluster has.

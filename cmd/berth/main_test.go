@@ -283,7 +283,7 @@ func refusesBadData(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, errs := berth("up", "--listen", "127.0.0.1:0", "--data", dir)
-	if code != 1 || !strings.Contains(errs, "not a state file") {
+	if code != 1 || !strings.Contains(errs, "is damaged, or no file of Berth") {
 		t.Errorf("something else for the state: exit code %d, %q", code, errs)
 	}
 }
