@@ -9,17 +9,21 @@ import (
 	"time"
 
 	"berth/cmd/berth/reassign"
+	"berth/cmd/berth/whatif"
 	"berth/shared/placement/rebalance"
 )
 
-// rebalanceCommand runs the search that rebalances clusters on files of the machine reassignment
-// challenge, whose best solutions are known.
+// rebalanceCommand plans moves that balance a cluster. With --instance, it runs the same search on
+// files of the machine reassignment challenge, whose best solutions are known.
 type rebalanceCommand struct {
-	Instance   string  `required:"" help:"Model file of the challenge." type:"existingfile" placeholder:"MODEL"`
-	Assignment string  `required:"" help:"Machines that the processes start on." type:"existingfile" placeholder:"FILE"`
-	Seconds    float64 `default:"60" help:"How long to search."`
+	sourceFlags
+	DryRun     bool    `help:"Show the moves, and make none."`
+	Most       int     `help:"Show at most so many moves; 0 is no limit."`
+	Instance   string  `help:"Model file of the challenge." type:"existingfile" placeholder:"MODEL"`
+	Assignment string  `help:"Machines that the processes start on." type:"existingfile" placeholder:"FILE"`
+	Seconds    float64 `default:"60" help:"How long to search; a cluster is searched for 1000000 steps at most."`
 	Steps      int64   `help:"Search for so many steps instead, which always gives the same result."`
-	Out        string  `required:"" help:"File to write the new assignment to." type:"path" placeholder:"FILE"`
+	Out        string  `help:"File to write the new assignment to." type:"path" placeholder:"FILE"`
 	Seed       uint64  `default:"1" help:"Everything that the search does by chance follows from this number."`
 	JSON       bool    `help:"Print JSON."`
 }
@@ -34,12 +38,61 @@ func (r *rebalanceCommand) Validate() error {
 		return fmt.Errorf("--seconds is %v, expected more than 0 and at most %d", r.Seconds, maxSearchSeconds)
 	case r.Steps < 0:
 		return fmt.Errorf("--steps is %d, expected 0 or more", r.Steps)
+	case r.Most < 0:
+		return fmt.Errorf("--most is %d, expected 0 or more", r.Most)
+	}
+	if r.Instance+r.Assignment+r.Out == "" {
+		if !r.DryRun {
+			return errors.New("--dry-run is not given, expected it, or --instance, --assignment and --out")
+		}
+		return r.sourceFlags.Validate()
+	}
+	for _, f := range []struct{ name, value string }{
+		{"--instance", r.Instance}, {"--assignment", r.Assignment}, {"--out", r.Out},
+	} {
+		if f.value == "" {
+			return fmt.Errorf("%s is missing, expected --instance, --assignment and --out together", f.name)
+		}
+	}
+	if r.DryRun || r.Snapshot+r.Nodes+r.Save != "" || r.Trace {
+		return errors.New("--instance is given, expected none beside --dry-run, --snapshot, --nodes, --trace, --save")
 	}
 	return nil
 }
 
-// Run searches, writes the assignment, and prints what it costs.
+// Run plans for a cluster, or for files of the challenge.
 func (r *rebalanceCommand) Run(ctx context.Context, s *streams) error {
+	if r.Instance == "" {
+		return r.planForCluster(ctx, s)
+	}
+	return r.reassign(ctx, s)
+}
+
+// clusterSteps bounds the search in a cluster, which finds little more after that.
+const clusterSteps = 1_000_000
+
+// planForCluster prints the moves that would balance the cluster.
+func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error {
+	progress := newProgress(s.err, time.Now)
+	defer progress.clearReport()
+	src, err := r.openClusterSource(ctx, progress)
+	if err != nil {
+		return err
+	}
+	budget := r.newBudget(ctx, time.Now(), progress)
+	if budget.Steps == 0 {
+		budget.Steps = clusterSteps
+	}
+	answer, err := whatif.PlanBalance(src.snap, budget, r.Seed, r.Most)
+	progress.clearReport()
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	return printAnswer(s.out, r.JSON, answer)
+}
+
+// reassign searches, writes the assignment, and prints what it costs.
+func (r *rebalanceCommand) reassign(ctx context.Context, s *streams) error {
 	problem, err := r.readProblem()
 	if err != nil {
 		return err

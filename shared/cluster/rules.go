@@ -1,6 +1,9 @@
 package cluster
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // PlacementConstraint is a rule that tasks must keep, in ECS's terms: distinctInstance, or memberOf
 // with an expression of the cluster query language (S3).
@@ -117,7 +120,21 @@ type Rules struct {
 	Providers []ProviderShare `json:"v,omitempty"`
 	// External restricts tasks to instances outside EC2: the launch type EXTERNAL.
 	External bool `json:"x,omitempty"`
+	// Rebalancing says whether tasks move to balance the cluster (P15); empty: as the cluster says.
+	Rebalancing Switch `json:"b,omitempty"`
 }
+
+// Switch is on, off, or empty for what applies otherwise.
+type Switch string
+
+// The positions of a switch.
+const (
+	SwitchOn  Switch = "on"
+	SwitchOff Switch = "off"
+)
+
+// Switches are all positions of a switch.
+var Switches = []Switch{SwitchOn, SwitchOff}
 
 // NodeType has what instances of one type have in common, unless their attributes say otherwise
 // (P9, P16).
@@ -164,6 +181,105 @@ type Configuration struct {
 	NoSwitch      bool `json:"ns,omitempty"`
 	// KeepInPlace forbids moving tasks to make room for others (P11).
 	KeepInPlace bool `json:"kp,omitempty"`
+	// Rebalancing is nil for off, with all defaults.
+	Rebalancing *Rebalancing `json:"rb,omitempty"`
+}
+
+// Rebalancing says whether tasks move to balance the cluster, for what, and how fast (P15). A field
+// that is zero has its default; see the methods.
+type Rebalancing struct {
+	On bool `json:"on,omitempty"`
+	// Weights replace those that services give to metrics. CPU and MEMORY are balanced only if they
+	// have one.
+	Weights map[string]float64 `json:"w,omitempty"`
+	// Safety has, per metric, the share of an instance's capacity above which load is to be moved
+	// away.
+	Safety map[string]float64 `json:"s,omitempty"`
+	// Empty are the metrics whose load is gathered on few instances instead of evened out, until
+	// EmptyCount instances, or EmptyShare of them, have none. With EmptyOverDomains these are in as
+	// many fault domains as possible.
+	Empty            []string `json:"e,omitempty"`
+	EmptyCount       int      `json:"ec,omitempty"`
+	EmptyShare       float64  `json:"es,omitempty"`
+	EmptyOverDomains bool     `json:"ed,omitempty"`
+	// Settle is how many seconds after a change the balance is looked at, Interval how many seconds
+	// lie between two looks at least.
+	Settle   int `json:"se,omitempty"`
+	Interval int `json:"iv,omitempty"`
+	// AtOnce is how many tasks of the cluster move at once, ServiceAtOnce how many of one service,
+	// and ServiceShare the share of a service's tasks.
+	AtOnce        int     `json:"ao,omitempty"`
+	ServiceAtOnce int     `json:"sa,omitempty"`
+	ServiceShare  float64 `json:"ss,omitempty"`
+	// In each Window, in seconds, at most InWindow tasks of the cluster and ServiceInWindow of one
+	// service begin to move.
+	Window          int `json:"wi,omitempty"`
+	InWindow        int `json:"iw,omitempty"`
+	ServiceInWindow int `json:"sw,omitempty"`
+}
+
+// The defaults of [Rebalancing]; those of windows are Service Fabric's.
+const (
+	defaultSettle          = 30
+	defaultInterval        = 60
+	defaultMovesAtOnce     = 20
+	defaultServiceAtOnce   = 5
+	defaultServiceShare    = 0.3
+	defaultWindow          = 600
+	defaultInWindow        = 1000
+	defaultServiceInWindow = 50
+	maxSeconds             = 7 * 24 * 3600
+	maxMovesAtOnce         = 100
+	maxBalanceWeight       = 1000
+)
+
+// orDefault returns n, or the default for 0.
+func orDefault[T int | float64](n, standard T) T {
+	if n == 0 {
+		return standard
+	}
+	return n
+}
+
+// Rebalances reports whether tasks move to balance the cluster.
+func (c *Configuration) Rebalances() bool { return c.Rebalancing != nil && c.Rebalancing.On }
+
+// RebalancingOrDefault returns the settings, all of them defaults if there are none.
+func (c *Configuration) RebalancingOrDefault() *Rebalancing {
+	if c.Rebalancing == nil {
+		return &Rebalancing{}
+	}
+	return c.Rebalancing
+}
+
+// SettleTime returns how long after a change the balance is looked at.
+func (r *Rebalancing) SettleTime() time.Duration {
+	return time.Duration(orDefault(r.Settle, defaultSettle)) * time.Second
+}
+
+// IntervalTime returns how long it takes from one look at the balance to the next.
+func (r *Rebalancing) IntervalTime() time.Duration {
+	return time.Duration(orDefault(r.Interval, defaultInterval)) * time.Second
+}
+
+// WindowTime returns the time that [Rebalancing.WindowLimits] apply to.
+func (r *Rebalancing) WindowTime() time.Duration {
+	return time.Duration(orDefault(r.Window, defaultWindow)) * time.Second
+}
+
+// MostAtOnce returns how many tasks of the cluster move at once.
+func (r *Rebalancing) MostAtOnce() int { return orDefault(r.AtOnce, defaultMovesAtOnce) }
+
+// MostOfService returns how many of a service's tasks move at once, at least one.
+func (r *Rebalancing) MostOfService(tasks int) int {
+	share := int(orDefault(r.ServiceShare, defaultServiceShare) * float64(tasks))
+	return max(1, min(orDefault(r.ServiceAtOnce, defaultServiceAtOnce), share))
+}
+
+// WindowLimits returns how many tasks of the cluster, and of one service, begin to move in a
+// window.
+func (r *Rebalancing) WindowLimits() (all, ofService int) {
+	return orDefault(r.InWindow, defaultInWindow), orDefault(r.ServiceInWindow, defaultServiceInWindow)
 }
 
 // PropertyPrefix begins the names of attributes that are node properties (P7).

@@ -16,6 +16,7 @@ const (
 	TagMetrics      = "berth:metrics" // NAME=LOAD[:WEIGHT], more of them after commas
 	TagMoveCost     = "berth:move-cost"
 	TagStrategy     = "berth:strategy"
+	TagRebalancing  = "berth:rebalancing" // on or off
 )
 
 // Bounds of [Rules]; those of strategies and constraints are ECS's own.
@@ -28,7 +29,7 @@ const (
 )
 
 // RuleTags are the names of the tags that [ApplyRuleTag] knows.
-var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy}
+var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy, TagRebalancing}
 
 // ApplyRuleTag sets the part of the rules that the tag names. An empty value resets it. A value
 // that cannot be read is an InvalidParameterException, which says what was expected. Expressions
@@ -46,6 +47,8 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 		r.MoveCost, err = oneOf("The move cost", text, MoveCosts)
 	case TagStrategy:
 		r.Scoring = text
+	case TagRebalancing:
+		r.Rebalancing, err = oneOf("Rebalancing", text, Switches)
 	default:
 		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here.", key)
 	}
@@ -186,6 +189,11 @@ func CheckConfiguration(c *Configuration) error {
 				"The activity threshold of metric %.130s is %d, but must not be negative.", name, x)
 		}
 	}
+	if c.Rebalancing != nil {
+		if err := CheckRebalancing(c.Rebalancing); err != nil {
+			return err
+		}
+	}
 	for name, t := range c.NodeTypes {
 		for metric, n := range t.Capacities {
 			if err := checkMetric(metric); err != nil {
@@ -207,11 +215,57 @@ const maxOverbooking = 1000
 // IsEmpty reports whether no rule is set.
 func (r *Rules) IsEmpty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
-		r.MoveCost == "" && r.Scoring == "" && len(r.Providers) == 0 && !r.External
+		r.MoveCost == "" && r.Scoring == "" && r.Rebalancing == "" && len(r.Providers) == 0 && !r.External
 }
 
 // MayForceMoves reports whether tasks under these rules may have to leave an instance that they run
 // on (P3, P8, P10). ECS's own rules apply only when a task is placed.
 func (r *Rules) MayForceMoves() bool {
 	return r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
+}
+
+// CheckRebalancing returns an InvalidParameterException for numbers out of range and for names that
+// cannot be metrics.
+func CheckRebalancing(r *Rebalancing) error {
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(r.Weights)), slices.Sorted(maps.Keys(r.Safety)),
+		r.Empty) {
+		if err := checkMetric(name); err != nil && name != "CPU" && name != "MEMORY" {
+			return err
+		}
+	}
+	for name, w := range r.Weights {
+		if !(w >= 0 && w <= maxBalanceWeight) {
+			return Errorf(CodeInvalidParameter, "The balancing weight of %.130s is %v, expected 0 to %d.", name, w,
+				maxBalanceWeight)
+		}
+	}
+	for name, s := range r.Safety {
+		if !(s > 0 && s <= 1) {
+			return Errorf(CodeInvalidParameter,
+				"The safety level of %.130s is %v, expected more than 0 and at most 1, such as 0.8 for 80 %%.", name, s)
+		}
+	}
+	for _, x := range []struct {
+		name    string
+		n, most int
+	}{
+		{"settleSeconds", r.Settle, maxSeconds}, {"intervalSeconds", r.Interval, maxSeconds},
+		{"windowSeconds", r.Window, maxSeconds}, {"movesAtOnce", r.AtOnce, maxMovesAtOnce},
+		{"serviceMovesAtOnce", r.ServiceAtOnce, maxMovesAtOnce}, {"movesInWindow", r.InWindow, math.MaxInt32},
+		{"serviceMovesInWindow", r.ServiceInWindow, math.MaxInt32}, {"emptyInstances", r.EmptyCount, math.MaxInt32},
+	} {
+		if x.n < 0 || x.n > x.most {
+			return Errorf(CodeInvalidParameter, "%s is %d, but must be between 0 and %d.", x.name, x.n, x.most)
+		}
+	}
+	for name, share := range map[string]float64{"serviceShare": r.ServiceShare, "emptyShare": r.EmptyShare} {
+		if !(share >= 0 && share <= 1) {
+			return Errorf(CodeInvalidParameter, "%s is %v, expected a fraction from 0 to 1.", name, share)
+		}
+	}
+	if (r.EmptyCount > 0 || r.EmptyShare > 0) != (len(r.Empty) > 0) || r.EmptyCount > 0 && r.EmptyShare > 0 {
+		return Errorf(CodeInvalidParameter, "To empty instances, name the metrics in emptyMetrics and one of "+
+			"emptyInstances and emptyShare.")
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"maps"
+
 	"berth/shared/cluster"
 	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
@@ -21,15 +23,31 @@ var weightOf = map[cluster.Weight]float64{
 	cluster.WeightHigh: 1, cluster.WeightMedium: 0.3, cluster.WeightLow: 0.1, "": 0.1, cluster.WeightZero: 0,
 }
 
-// MetricBalances returns the balance of each metric in the snapshot, in the order of its metric
-// names. A metric has the highest weight that any service gives it.
-func MetricBalances(s *snapshot.Snapshot) []Balance {
+// MetricWeights returns the weight of each metric in the snapshot: the configuration's, else the
+// highest that any service gives it, else Low. CPU and MEMORY have one only if the configuration
+// says so.
+func MetricWeights(s *snapshot.Snapshot) map[string]float64 {
 	weights := map[string]float64{}
 	for _, service := range s.Services {
 		for _, m := range service.Rules.Metrics {
 			weights[m.Name] = max(weights[m.Name], weightOf[m.Weight])
 		}
 	}
+	for _, name := range s.MetricNames() {
+		if _, used := weights[name]; !used {
+			weights[name] = weightOf[""]
+		}
+	}
+	if r := s.Configuration.Rebalancing; r != nil {
+		maps.Copy(weights, r.Weights)
+	}
+	return weights
+}
+
+// MetricBalances returns the balance of each metric in the snapshot, in the order of its metric
+// names.
+func MetricBalances(s *snapshot.Snapshot) []Balance {
+	weights := MetricWeights(s)
 	out := make([]Balance, len(s.MetricNames()))
 	for m, name := range s.MetricNames() {
 		var loads []int64
@@ -38,11 +56,7 @@ func MetricBalances(s *snapshot.Snapshot) []Balance {
 				loads = append(loads, v.Load(m))
 			}
 		}
-		weight, used := weights[name]
-		if !used {
-			weight = weightOf[""]
-		}
-		out[m] = AssessBalance(&s.Configuration, name, weight, loads)
+		out[m] = AssessBalance(&s.Configuration, name, weights[name], loads)
 	}
 	return out
 }

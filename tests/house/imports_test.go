@@ -58,8 +58,8 @@ var rules = []rule{
 	}},
 	{path: "shared/placement/rebalance", pure: true},
 	{path: "shared/placement/moves", pure: true, may: []string{
-		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/constraint",
-		"shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
+		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/placement/rebalance",
+		"shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
 	}},
 	{path: "shared/placement", pure: true, may: []string{
 		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint",

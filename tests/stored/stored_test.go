@@ -28,9 +28,9 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges),
+	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
-		askedChanges),
+		askedChanges, rebalancing()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -53,6 +53,18 @@ func launchTypes() (fields []string) {
 		".Types[].Architecture", ".Types[].GPUs", ".Types[].Interfaces", ".Types[].Memory", ".Types[].Name",
 		".Types[].VCPUs"} {
 		fields = append(fields, "scaling# *cluster.ScalingHistory.Launches"+field)
+	}
+	return fields
+}
+
+// rebalancing returns the fields of balancing, which the first two versions did not have.
+func rebalancing() []string {
+	fields := []string{"service# *cluster.Service.ServiceSpec.Rules.Rebalancing",
+		"task# *cluster.Task.TaskSpec.Rules.Rebalancing", "request# *state.Request.Rules.Rebalancing"}
+	for _, field := range []string{"", ".On", ".Weights", ".Weights{}", ".Safety", ".Safety{}", ".Empty", ".Empty[]",
+		".EmptyCount", ".EmptyShare", ".EmptyOverDomains", ".Settle", ".Interval", ".AtOnce", ".ServiceAtOnce",
+		".ServiceShare", ".Window", ".InWindow", ".ServiceInWindow"} {
+		fields = append(fields, "configuration *cluster.Configuration.Rebalancing"+field)
 	}
 	return fields
 }

@@ -3,6 +3,7 @@ package specs
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -48,4 +49,24 @@ func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner 
 	startFirst := gaveUp || least >= s.Desired
 	return moves.Owner{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst,
 		Fixed: startFirst && most <= s.Desired}
+}
+
+// Balancers returns the REPLICA services whose tasks may move to balance the cluster, by short key;
+// the others' tasks stay. Unless all are asked for, these are the services for which balancing is
+// switched on. Tasks stay while their service is deployed or lacks tasks, and if its percentages do
+// not let a replacement start before a task stops.
+func Balancers(snap *snapshot.Snapshot, cache *Cache, all bool) map[string]moves.Owner {
+	out := map[string]moves.Owner{}
+	for short, owner := range MoversTo(snap, cache, "", nil) {
+		s := snap.Services[strings.TrimPrefix(owner.Name, "service ")]
+		on := all || snap.Configuration.Rebalances()
+		if s.Rules.Rebalancing != "" {
+			on = s.Rules.Rebalancing == cluster.SwitchOn
+		}
+		_, most := s.TaskBounds(s.Desired)
+		owner.Fixed = !on || !s.Steady || !s.Deployment.IsCompleted() || len(s.Older) > 0 || most <= s.Desired
+		owner.StartFirst, owner.KeepProvider = true, len(s.Providers) > 0
+		out[short] = owner
+	}
+	return out
 }

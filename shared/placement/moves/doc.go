@@ -16,6 +16,10 @@
 //   - assignment.go keeps the score as tasks move; guard.go says what a move may not make worse
 //   - sequence.go orders the moves, explain.go says why each is made
 //
+// Moves that balance a cluster (P15) start at balance.go. balancing.go translates the problem for
+// the search of package rebalance, and passes its moves through the checks of this one; tally.go
+// measures what they gain.
+//
 // Invariants:
 //
 //   - Nothing gets worse than it is, except that a rule may be broken to repair one of a higher

@@ -14,6 +14,9 @@ type Owner struct {
 	Target int // desired count, which domain rules depend on (P4, P5)
 	// StartFirst forbids to stop a task before its replacement runs. Fixed forbids to move any.
 	StartFirst, Fixed bool
+	// KeepProvider keeps tasks on instances of their capacity provider when they move to balance
+	// the cluster.
+	KeepProvider bool
 }
 
 // A Request asks for moves.
@@ -25,6 +28,8 @@ type Request struct {
 	Keep func(*cluster.Task) bool
 	// Cost returns the task's own move cost, or "" if its owner's applies. It may be nil.
 	Cost func(*cluster.Task) cluster.MoveCost
+	// whole makes a problem of all tasks, however many there are.
+	whole bool
 }
 
 // A Violation is one rule broken in one place.

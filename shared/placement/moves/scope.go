@@ -20,7 +20,7 @@ const (
 // scopedTasks returns the tasks that count in a problem, in the order of ids.
 func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cluster.Task {
 	var out []*cluster.Task
-	if e.snap.TaskCount() <= e.wholeTasks || !e.watch.active {
+	if m.whole || e.snap.TaskCount() <= e.wholeTasks || !e.watch.active {
 		for t := range e.snap.Tasks() {
 			out = append(out, t)
 		}

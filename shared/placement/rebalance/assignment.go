@@ -26,6 +26,8 @@ type assignment struct {
 	cost       int64
 	rules      serviceRules
 	moved      movedTasks
+	spreads    spreadCounts
+	fixed      []bool  // tasks that stay; nil for none
 	nothing    []int64 // the needs of no task
 }
 
@@ -38,17 +40,26 @@ func newAssignment(p *Problem) *assignment {
 		cells: make([]cell, len(p.Instances)*width), loadCosts: make([]int64, len(p.Instances)),
 		taskCosts: make([]int64, len(p.Tasks)), nothing: make([]int64, width),
 		rules: newServiceRules(p), on: make([][]int32, len(p.Instances)), position: make([]int32, len(p.Tasks)),
-		moved: newMovedTasks(p),
+		moved: newMovedTasks(p), spreads: newSpreadCounts(p),
 	}
 	for i := range p.Instances {
 		for r := range width {
 			c := &a.cells[i*width+r]
 			c.capacity, c.safety = p.Instances[i].Capacity[r], p.Instances[i].Safety[r]
+			if base := p.Instances[i].Base; base != nil {
+				c.used, c.held = base[r], base[r]
+			}
 		}
 	}
 	for t := range p.Tasks {
 		task := &p.Tasks[t]
 		a.at[t], a.start[t], a.serviceOf[t] = task.Start, task.Start, task.Service
+		if task.Fixed && a.fixed == nil {
+			a.fixed = make([]bool, len(p.Tasks))
+		}
+		if task.Fixed {
+			a.fixed[t] = true
+		}
 		a.taskCosts[t] = task.Cost * p.Weights.Task
 		a.needs = append(a.needs, task.Needs...)
 		for r, n := range task.Needs {
@@ -61,6 +72,7 @@ func newAssignment(p *Problem) *assignment {
 			c.held += n
 		}
 		a.rules.addTask(task.Service, task.Start, 1)
+		a.cost += a.addToSpreads(task.Service, task.Start)
 		a.position[t] = int32(len(a.on[task.Start]))
 		a.on[task.Start] = append(a.on[task.Start], int32(t))
 	}
@@ -103,6 +115,13 @@ func (a *assignment) loadCost(i int32, come, gone []int64) int64 {
 		freeSecond := second.capacity - second.used - come[b.Second] + gone[b.Second]
 		if missing := b.Ratio*freeFirst - freeSecond; missing > 0 {
 			cost += missing * b.Weight
+		}
+	}
+	for n := range a.problem.Evens {
+		if e := &a.problem.Evens[n]; e.Apart == nil || !e.Apart[i] {
+			r := e.Resource
+			off := float64(cells[r].used+come[r]-gone[r])/e.Mean - 1
+			cost += int64(e.Weight * off * off)
 		}
 	}
 	return cost
@@ -166,6 +185,7 @@ func (a *assignment) liftTask(t int32) {
 	list[at], a.position[last] = last, at
 	a.on[from] = list[:len(list)-1]
 	a.at[t] = nowhere
+	a.cost -= a.removeFromSpreads(s, from)
 }
 
 // putTask puts a task that is nowhere on an instance.
@@ -178,6 +198,7 @@ func (a *assignment) putTask(t, to int32) {
 	if to != a.start[t] {
 		a.cost += a.moved.change(s, 1)
 	}
+	a.cost += a.addToSpreads(s, to)
 	a.position[t] = int32(len(a.on[to]))
 	a.on[to] = append(a.on[to], t)
 }

@@ -4,8 +4,8 @@
 // In comes a [Problem], small numbers that stand for instances, services, tasks and resources, with
 // the rules that must hold and what everything costs. [Search] returns the best assignment that it
 // finds within a [Budget] of steps or time. [PlanMoves] orders the moves to an assignment so that
-// the rules hold after each. `berth rebalance` is the only caller; clusters are not rebalanced by
-// it yet.
+// the rules hold after each. Package moves calls it for clusters, and `berth rebalance` for
+// problems in files.
 //
 // The search anneals: it tries changes by chance and accepts what is worse less and less often. Its
 // changes are moves of one task, exchanges of two, and rearrangements of a few. It keeps to the
@@ -17,6 +17,7 @@
 // Start reading at problem.go, then search.go and step.go:
 //
 //   - problem.go says what there is
+//   - spreads.go counts tasks in zones and domains
 //   - assignment.go keeps loads and costs as tasks move; rules.go keeps what services count
 //   - try.go says what a move would change, without making it
 //   - search.go cools, step.go draws the changes, rearrange.go makes room for large tasks

@@ -14,10 +14,15 @@ type Problem struct {
 	Services  []Service
 	Tasks     []Task
 	Balances  []Balance
+	Evens     []Evenness
+	Spreads   []Spread
 	Weights   Weights
 	// Distances has what a move costs between two instances, by the first one and then by the
 	// second one. It is nil if distances do not matter.
 	Distances []int32
+	// Allows reports that the task may be on the instance by rules that do not depend on where
+	// other tasks are. It may be nil.
+	Allows func(task, instance int32) bool
 }
 
 // A Resource is anything that instances have and tasks use: memory, GPUs, a metric.
@@ -34,6 +39,8 @@ type Instance struct {
 	Zone, Neighborhood int32
 	// Capacity is what there is of each resource, Safety how much of it is best used.
 	Capacity, Safety []int64
+	// Base is what is used besides the tasks. It may be nil.
+	Base []int64
 }
 
 // A Service has tasks that are alike to the rules below. A rule that is broken at the start does
@@ -42,6 +49,14 @@ type Service struct {
 	Exclusive  bool    // two of its tasks never share an instance
 	LeastZones int32   // zones that it has tasks in, at least
 	DependsOn  []int32 // services that have a task in each neighborhood that it has tasks in
+	// Domains returns the service's fault and upgrade domains, without tasks. It may be nil.
+	Domains func() Domains
+}
+
+// Domains count the tasks of one service and know the rules of its domains.
+type Domains interface {
+	AddTasks(instance, count int)
+	MayMove(from, to int) bool
 }
 
 // A Task runs on one instance.
@@ -50,6 +65,7 @@ type Task struct {
 	Start   int32 // the instance that it is on
 	Needs   []int64
 	Cost    int64 // of moving it
+	Fixed   bool  // it stays where it is
 }
 
 // A Balance wants what is free of two resources to be in proportion on each instance: of the
@@ -57,6 +73,22 @@ type Task struct {
 type Balance struct {
 	First, Second int32
 	Ratio, Weight int64
+}
+
+// An Evenness wants instances to use as much of a resource as each other. An instance costs Weight
+// times the square of its distance from the mean, in multiples of the mean.
+type Evenness struct {
+	Resource     int32
+	Mean, Weight float64
+	Apart        []bool // instances that do not count; nil for none
+}
+
+// A Spread wants as many tasks of a service in one group of instances as in another. It costs
+// Weight times the sum of the squares of how many there are.
+type Spread struct {
+	Service int32
+	GroupOf []int32 // per instance, from 0; nil if each instance is its own group
+	Weight  int64
 }
 
 // Weights multiply the costs of moves.
@@ -80,12 +112,18 @@ func (p *Problem) Validate() error {
 			return fmt.Errorf("instance %d has %d capacities and %d safety levels, expected %d", i, len(x.Capacity),
 				len(x.Safety), len(p.Resources))
 		}
+		if x.Base != nil && len(x.Base) != len(p.Resources) {
+			return fmt.Errorf("instance %d has %d base loads, expected %d", i, len(x.Base), len(p.Resources))
+		}
 		if x.Zone < 0 || x.Neighborhood < 0 {
 			return fmt.Errorf("instance %d is in zone %d, neighborhood %d, expected none below 0", i, x.Zone,
 				x.Neighborhood)
 		}
 	}
 	if err := p.validateTasks(); err != nil {
+		return err
+	}
+	if err := p.validateGoals(); err != nil {
 		return err
 	}
 	if most := p.costBound(); most > mostCost {
@@ -105,6 +143,25 @@ func (p *Problem) costBound() (most float64) {
 			sum += float64(p.Tasks[t].Needs[r])
 		}
 		most += sum * float64(max(1, p.Resources[r].Overload))
+	}
+	for _, e := range p.Evens {
+		use := 0.0
+		for i := range p.Instances {
+			if base := p.Instances[i].Base; base != nil {
+				use += float64(base[e.Resource])
+			}
+		}
+		for t := range p.Tasks {
+			use += float64(p.Tasks[t].Needs[e.Resource])
+		}
+		most += e.Weight * (use/e.Mean*use/e.Mean + float64(len(p.Instances)))
+	}
+	size := make([]float64, len(p.Services))
+	for t := range p.Tasks {
+		size[p.Tasks[t].Service]++
+	}
+	for _, x := range p.Spreads {
+		most += float64(x.Weight) * size[x.Service] * size[x.Service]
 	}
 	for _, b := range p.Balances {
 		for i := range p.Instances {
@@ -127,7 +184,7 @@ func (p *Problem) costBound() (most float64) {
 	return most
 }
 
-// validateTasks checks services, tasks and balances.
+// validateTasks checks services and tasks.
 func (p *Problem) validateTasks() error {
 	for s, x := range p.Services {
 		for _, d := range x.DependsOn {
@@ -146,6 +203,27 @@ func (p *Problem) validateTasks() error {
 			return fmt.Errorf("task %d needs %d resources, expected %d", t, len(x.Needs), len(p.Resources))
 		case len(x.Needs) > 0 && slices.Min(x.Needs) < 0:
 			return fmt.Errorf("task %d needs %d of a resource, expected 0 or more", t, slices.Min(x.Needs))
+		}
+	}
+	return nil
+}
+
+// validateGoals checks balances, evenness and spreads.
+func (p *Problem) validateGoals() error {
+	for n, e := range p.Evens {
+		if e.Resource < 0 || int(e.Resource) >= len(p.Resources) || !(e.Mean > 0) || !(e.Weight >= 0) {
+			return fmt.Errorf("evenness %d is of resource %d with mean %v and weight %v, expected 0 to %d, more than "+
+				"0, and 0 or more", n, e.Resource, e.Mean, e.Weight, len(p.Resources)-1)
+		}
+		if e.Apart != nil && len(e.Apart) != len(p.Instances) {
+			return fmt.Errorf("evenness %d knows %d instances, expected %d", n, len(e.Apart), len(p.Instances))
+		}
+	}
+	for n, x := range p.Spreads {
+		if x.Service < 0 || int(x.Service) >= len(p.Services) || x.GroupOf != nil &&
+			(len(x.GroupOf) != len(p.Instances) || len(x.GroupOf) > 0 && slices.Min(x.GroupOf) < 0) {
+			return fmt.Errorf("spread %d is of service %d over %d instances, expected 0 to %d, and %d instances in "+
+				"groups from 0", n, x.Service, len(x.GroupOf), len(p.Services)-1, len(p.Instances))
 		}
 	}
 	for n, b := range p.Balances {

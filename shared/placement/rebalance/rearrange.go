@@ -83,7 +83,7 @@ func (s *annealing) liftSome() {
 // lift lifts a task, unless another service depends on it where it is, and reports whether it did.
 func (s *annealing) lift(t int32) bool {
 	from, service := s.at[t], s.serviceOf[t]
-	if !s.rules.mayLeave(service, from) {
+	if s.fixed != nil && s.fixed[t] || !s.rules.mayLeave(service, from) {
 		return false
 	}
 	s.liftTask(t)
@@ -136,7 +136,8 @@ func (s *annealing) cheapestInstance(t int32) int32 {
 		if s.random.below(64) == 0 || !s.mayPut(t, i) {
 			return
 		}
-		if cost := s.loadCost(i, s.needsOf(t), s.nothing) - s.loadCosts[i] + s.moveCost(t, i); cost < least {
+		if cost := s.loadCost(i, s.needsOf(t), s.nothing) - s.loadCosts[i] + s.moveCost(t, i) +
+			s.spreadCost(s.serviceOf[t], i); cost < least {
 			best, least = i, cost
 		}
 	}
@@ -159,6 +160,6 @@ func (s *annealing) cheapestInstance(t int32) int32 {
 // mayPut reports whether the rules allow the lifted task on the instance.
 func (s *annealing) mayPut(t, i int32) bool {
 	service := s.serviceOf[t]
-	return !s.rules.isOccupied(service, i) && s.hasRoom(i, s.heldNeedsOf(t, i), s.nothing) &&
+	return s.allows(t, i) && !s.rules.isOccupied(service, i) && s.hasRoom(i, s.heldNeedsOf(t, i), s.nothing) &&
 		s.rules.reachesZones(service, i, s.following[service]-1) && s.rules.mayJoin(service, i)
 }

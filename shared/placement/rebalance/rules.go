@@ -16,6 +16,7 @@ type serviceRules struct {
 	inHood          []int32
 	hoods           int
 	needs, neededBy [][]int32
+	domains         []Domains // per service; nil if no service has any
 }
 
 func newServiceRules(p *Problem) serviceRules {
@@ -55,6 +56,15 @@ func newServiceRules(p *Problem) serviceRules {
 		r.zoneRow[s] = row(x.LeastZones > 1, &inZone)
 		r.hoodRow[s] = row(len(r.needs[s])+len(r.neededBy[s]) > 0, &inHood)
 	}
+	for s, x := range p.Services {
+		if x.Domains == nil {
+			continue
+		}
+		if r.domains == nil {
+			r.domains = make([]Domains, n)
+		}
+		r.domains[s] = x.Domains()
+	}
 	r.occupied = make([]uint64, int(exclusive)*r.words)
 	r.inZone, r.inHood = make([]int32, int(inZone)*r.zones), make([]int32, int(inHood)*r.hoods)
 	return r
@@ -76,6 +86,18 @@ func (r *serviceRules) addTask(s, i, sign int32) {
 	if row := r.hoodRow[s]; row >= 0 {
 		r.inHood[int(row)*r.hoods+int(r.hoodOf[i])] += sign
 	}
+	if r.hasDomains(s) {
+		r.domains[s].AddTasks(int(i), int(sign))
+	}
+}
+
+// hasDomains reports whether rules of domains apply to the service.
+func (r *serviceRules) hasDomains(s int32) bool { return r.domains != nil && r.domains[s] != nil }
+
+// keepsDomains reports whether a task of the service may move without breaking a rule of its
+// domains further.
+func (r *serviceRules) keepsDomains(s, from, to int32) bool {
+	return !r.hasDomains(s) || r.domains[s].MayMove(int(from), int(to))
 }
 
 // markOccupied notes that the service has a task on the instance.
@@ -142,8 +164,11 @@ func (r *serviceRules) keepsHoods(s, other, from, to int32) bool {
 }
 
 // mayLeave reports whether a task of the service may leave the instance before it is known where it
-// goes: no other service depends on it alone.
+// goes: no other service depends on it alone, and no rule of domains compares where it was.
 func (r *serviceRules) mayLeave(s, i int32) bool {
+	if r.hasDomains(s) {
+		return false
+	}
 	if r.hoodRow[s] < 0 || len(r.neededBy[s]) == 0 || r.hoodCount(s, r.hoodOf[i]) > 1 {
 		return true
 	}

@@ -12,6 +12,9 @@ type Budget struct {
 	// Used returns the fraction of the time that is used up, from 0 to 1. It may be nil. With a
 	// limit of steps alone, the same seed always gives the same result.
 	Used func() float64
+	// Descend accepts only what lowers the cost, or keeps it. Few steps then lead far, with few
+	// moves. Without it, the search also leaves what small changes cannot improve.
+	Descend bool
 }
 
 // A Result is where the tasks should be.
@@ -80,7 +83,10 @@ func coolingAfter(used float64) float64 {
 
 // anneal searches until the budget is used up, and returns the number of steps.
 func (s *annealing) anneal(b Budget) (steps int64) {
-	start := hottest * s.averageLoss()
+	start := 0.0
+	if !b.Descend {
+		start = hottest * s.averageLoss()
+	}
 	for {
 		used := b.usedAfter(steps)
 		if used >= 1 {
@@ -88,7 +94,7 @@ func (s *annealing) anneal(b Budget) (steps int64) {
 		}
 		s.temperature = start * coolingAfter(used)
 		for range checkInterval {
-			s.tryStep()
+			s.tryStep(b.Descend)
 			s.journal.observe(s.cost, s.at)
 		}
 		steps += checkInterval

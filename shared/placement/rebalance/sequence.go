@@ -27,18 +27,32 @@ const mostStaged = 2000
 // PlanMoves orders the moves that lead from the start to the assignment. The most useful moves come
 // first. Two tasks that change places on full instances need a third instance, where one of them
 // waits. If there is none, the moves are left out. The plan ends where the cost is lowest.
-func PlanMoves(p *Problem, instances []int32) (*Plan, error) {
+func PlanMoves(p *Problem, instances []int32) (*Plan, error) { return PlanMovesBy(p, instances, nil) }
+
+// A Guard knows rules that the problem does not have. MakeMove makes a move, unless that breaks
+// one. Each task moves at most once.
+type Guard interface {
+	MakeMove(task, to int32) bool
+}
+
+// PlanMovesBy is [PlanMoves] with a guard, which every move has to pass. No task waits on a third
+// instance then. The moves that the guard has made may be more than those of the plan.
+func PlanMovesBy(p *Problem, instances []int32, g Guard) (*Plan, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	s := &sequence{assignment: newAssignment(p), target: instances}
+	s := &sequence{assignment: newAssignment(p), target: instances, guard: g}
 	for t, to := range instances {
 		if to != s.at[t] {
 			s.remaining = append(s.remaining, int32(t))
 		}
 	}
 	s.plan.After = s.cost
-	for tries := mostStaged; len(s.remaining) > 0 && (s.makeMoves() || s.stageOne(&tries)); {
+	tries := mostStaged
+	if g != nil {
+		tries = 0
+	}
+	for len(s.remaining) > 0 && (s.makeMoves() || s.stageOne(&tries)) {
 	}
 	s.cutAtBest()
 	return &s.plan, nil
@@ -49,6 +63,7 @@ type sequence struct {
 	*assignment
 	target    []int32
 	remaining []int32 // tasks that are not where they should be
+	guard     Guard   // may be nil
 	plan      Plan
 }
 
@@ -68,7 +83,7 @@ func (s *sequence) makeMoves() bool {
 	before := len(s.remaining)
 	s.remaining = slices.DeleteFunc(s.remaining, func(t int32) bool {
 		change, ok := s.tryShift(t, s.target[t])
-		if ok {
+		if ok = ok && (s.guard == nil || s.guard.MakeMove(t, s.target[t])); ok {
 			s.makeMove(t, s.target[t], -change)
 		}
 		return ok

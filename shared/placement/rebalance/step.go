@@ -1,5 +1,7 @@
 package rebalance
 
+import "math"
+
 // What a step tries, in percent. The rest are exchanges of any two tasks.
 const (
 	shiftShare   = 50 // one task moves
@@ -12,8 +14,19 @@ const (
 	rearrangePeriod = 1000 // steps between two rearrangements, on average
 )
 
-// tryStep tries one change.
-func (s *annealing) tryStep() {
+// tryStep tries one change. In a descent, half of the changes are moves to the best of some
+// instances, and a quarter save moves.
+func (s *annealing) tryStep(descend bool) {
+	if descend {
+		switch s.random.below(4) {
+		case 0, 1:
+			s.shiftToBest(s.drawTask())
+			return
+		case 2:
+			s.bringHome(s.drawTask())
+			return
+		}
+	}
 	if s.random.below(rearrangePeriod) == 0 {
 		s.rearrange()
 		return
@@ -46,6 +59,78 @@ func (s *annealing) shift(t, to int32) {
 		s.moveTask(t, to)
 		s.journal.note(t, from)
 	}
+}
+
+// comparedInstances is how many instances shiftToBest compares.
+const comparedInstances = 8
+
+// shiftToBest tries to move one task to the best of some instances.
+func (s *annealing) shiftToBest(t int32) {
+	from, best, least := s.at[t], int32(nowhere), int64(math.MaxInt64)
+	for range comparedInstances {
+		to := s.drawInstance()
+		if to == from {
+			continue
+		}
+		if change, ok := s.tryShift(t, to); ok && change < least {
+			best, least = to, change
+		}
+	}
+	if best != nowhere && s.accepts(least) {
+		s.moveTask(t, best)
+		s.journal.note(t, from)
+	}
+}
+
+// bringHome tries to bring a moved task back to where it started: alone, or while another moved
+// task takes its place, which is of the same service or has moved to where the first one started.
+// Either way one task less has moved.
+func (s *annealing) bringHome(t int32) {
+	here, home := s.at[t], s.start[t]
+	if here == home {
+		return
+	}
+	s.shift(t, home)
+	same, there := s.tasks.ofService[s.serviceOf[t]], s.on[home]
+	for n := 0; n < comparedInstances && s.at[t] == here; n++ {
+		list := same
+		if n%2 == 1 && len(there) > 0 {
+			list = there
+		}
+		if u := list[s.random.below(len(list))]; u != t && s.at[u] != s.start[u] && s.at[u] != here {
+			s.replace(t, home, u)
+		}
+	}
+}
+
+// replace tries to move a task, and another one to where it was.
+func (s *annealing) replace(t, to, u int32) {
+	before, here, from := s.cost, s.at[t], s.at[u]
+	if s.fixed != nil && s.fixed[u] || !s.rules.mayLeave(s.serviceOf[u], from) {
+		return
+	}
+	s.liftTask(u)
+	_, ok := s.tryShift(t, to)
+	if ok {
+		s.moveTask(t, to)
+		ok = s.mayPut(u, here)
+	}
+	if ok {
+		s.putTask(u, here)
+		ok = s.accepts(s.cost - before)
+	}
+	if ok {
+		s.journal.note(t, here)
+		s.journal.note(u, from)
+		return
+	}
+	if s.at[u] != nowhere {
+		s.liftTask(u)
+	}
+	if s.at[t] != here {
+		s.moveTask(t, here)
+	}
+	s.putTask(u, from)
 }
 
 // exchange tries to let two tasks change places.

@@ -1,0 +1,131 @@
+package whatif
+
+import (
+	"io"
+	"maps"
+	"slices"
+
+	"berth/shared/decide/specs"
+	"berth/shared/placement/moves"
+	"berth/shared/placement/rebalance"
+	"berth/shared/snapshot"
+)
+
+// BalanceAnswer is how far a cluster is from being balanced, and the moves that bring it nearer,
+// one after the other.
+type BalanceAnswer struct {
+	Before BalanceState  `json:"before"`
+	After  BalanceState  `json:"after"`
+	Moves  []BalanceMove `json:"moves"`
+	Cost   int           `json:"cost"`  // of all moves
+	Steps  int64         `json:"steps"` // of the search
+}
+
+// BalanceState says how far a cluster is from being balanced. Distance is the weighted sum of the
+// metrics' deviations and of the shares of tasks that are too many in a zone, a fault domain or an
+// instance.
+type BalanceState struct {
+	Distance        float64       `json:"distance"`
+	Metrics         []MetricState `json:"metrics"`
+	ZoneSurplus     float64       `json:"zoneSurplus"`
+	DomainSurplus   float64       `json:"faultDomainSurplus"`
+	InstanceSurplus float64       `json:"instanceSurplus"`
+	Empty           int           `json:"emptyInstances"`
+	EmptyWanted     int           `json:"emptyInstancesWanted"`
+}
+
+// MetricState is the load of a metric on the instances that can use it. Deviation is in multiples
+// of the mean.
+type MetricState struct {
+	Name      string  `json:"name"`
+	Min       int64   `json:"emptiest"`
+	Max       int64   `json:"fullest"`
+	Mean      float64 `json:"mean"`
+	Deviation float64 `json:"deviation"`
+	Balanced  bool    `json:"balanced"`
+	Unsafe    float64 `json:"aboveSafetyLevel"`
+}
+
+// BalanceMove is one task that would move. Gain is by how much all moves up to it bring the cluster
+// nearer.
+type BalanceMove struct {
+	Task    string  `json:"task"`
+	Service string  `json:"service"`
+	From    string  `json:"from"`
+	To      string  `json:"to"`
+	Cost    int     `json:"cost"`
+	Gain    float64 `json:"gain"`
+	Why     string  `json:"why"`
+}
+
+// PlanBalance returns the moves that would balance the cluster, at most so many if most is not 0.
+// Tasks of all services may move, except of those for which balancing is switched off.
+func PlanBalance(snap *snapshot.Snapshot, b rebalance.Budget, seed uint64, most int) (*BalanceAnswer, error) {
+	m := newModel(snap)
+	plan, err := m.planner.Balance(moves.BalanceRequest{
+		Request: moves.Request{Owners: specs.Balancers(snap, specs.NewCache(snap), true), Most: most},
+		Budget:  b, Seed: seed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &BalanceAnswer{Before: stateOf(&plan.Before), After: stateOf(&plan.After), Moves: []BalanceMove{},
+		Cost: plan.Cost, Steps: plan.Steps}
+	names := m.serviceNames()
+	for _, x := range plan.Moves {
+		out.Moves = append(out.Moves, BalanceMove{x.Task, names[x.Owner], x.From, x.To, x.Cost, x.Gain, x.Why})
+	}
+	return out, nil
+}
+
+// stateOf converts a balance.
+func stateOf(b *moves.Balance) BalanceState {
+	out := BalanceState{Distance: b.Distance, ZoneSurplus: b.Zones, DomainSurplus: b.Domains,
+		InstanceSurplus: b.Instances, Empty: b.Empty, EmptyWanted: b.EmptyWanted, Metrics: []MetricState{}}
+	for _, m := range b.Metrics {
+		out.Metrics = append(out.Metrics, MetricState(m))
+	}
+	return out
+}
+
+// Print writes the answer for people: before, the moves, after.
+func (a *BalanceAnswer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	p.printBalance("Before", &a.Before)
+	for n, m := range a.Moves {
+		p.printLine("%4d. %s: task %s from %s to %s (%s); gain so far %.4f", n+1, m.Service, m.Task, m.From, m.To,
+			m.Why,
+			m.Gain)
+	}
+	if len(a.Moves) == 0 {
+		p.printLine("No moves are worth it.")
+		return p.err
+	}
+	p.printBalance("After", &a.After)
+	byService := map[string]int{}
+	for _, m := range a.Moves {
+		byService[m.Service]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(byService)) {
+		p.printLine("Service %s: %d moves.", name, byService[name])
+	}
+	p.printLine("%d moves, cost %d.", len(a.Moves), a.Cost)
+	return p.err
+}
+
+// printBalance writes how far the cluster is from being balanced.
+func (p *printer) printBalance(when string, s *BalanceState) {
+	p.printLine("%s: distance %.4f; of all tasks, %.1f %% are too many in their zone, %.1f %% in their fault domain, "+
+		"%.1f %% on their instance.", when, s.Distance, 100*s.ZoneSurplus, 100*s.DomainSurplus, 100*s.InstanceSurplus)
+	for _, m := range s.Metrics {
+		verdict := "not in balance"
+		if m.Balanced {
+			verdict = "in balance"
+		}
+		p.printLine("  %s: %d to %d per instance, mean %.1f, standard deviation %.1f %% of that; %s.", m.Name, m.Min,
+			m.Max, m.Mean, 100*m.Deviation, verdict)
+	}
+	if s.EmptyWanted > 0 {
+		p.printLine("  %d of %d instances to empty are empty.", s.Empty, s.EmptyWanted)
+	}
+}

@@ -1,0 +1,379 @@
+package moves_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/placement/moves"
+	"berth/shared/placement/rebalance"
+	"berth/shared/state"
+	"berth/tests/oracle"
+)
+
+// A balanceWorld is a cluster of services without rules of their own, whose tasks have loads of the
+// metric m.
+type balanceWorld struct {
+	instances []*cluster.Instance
+	tasks     []*cluster.Task
+	request   moves.Request
+}
+
+// newBalanceWorld returns a cluster of so many instances in each zone, whose tasks are placed one
+// after the other.
+func newBalanceWorld(t testing.TB, seed uint64, perZone int, zones ...string) *balanceWorld {
+	w := &balanceWorld{request: moves.Request{Owners: map[string]moves.Owner{}}}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, z := range zones {
+		w.addInstances(z, perZone)
+	}
+	total := perZone * len(zones) * 6
+	for n := 0; len(w.tasks) < total; n++ {
+		name := fmt.Sprintf("s%d", n)
+		w.request.Owners[name] = moves.Owner{Spec: &placement.Spec{Owner: name, Needs: oracle.Small}, Target: 1}
+		load := int64(5 + rng.IntN(20))
+		for range 2 + rng.IntN(30) {
+			w.tasks = append(w.tasks, oracle.Task(fmt.Sprintf("t-%04d", len(w.tasks)), "", oracle.Owner(name),
+				oracle.Load(load)))
+		}
+	}
+	w.placeAll(t)
+	return w
+}
+
+func (w *balanceWorld) addInstances(zone string, count int) {
+	for range count {
+		w.instances = append(w.instances, oracle.Instance(fmt.Sprintf("i-%s-%03d", zone, len(w.instances)),
+			oracle.Zone(zone), oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 1000)))
+	}
+}
+
+func (w *balanceWorld) rows() (rows []state.Row) {
+	for _, i := range w.instances {
+		rows = append(rows, i)
+	}
+	for _, t := range w.tasks {
+		if t.Instance != "" {
+			rows = append(rows, t)
+		}
+	}
+	return append(rows, oracle.Configuration(cluster.Configuration{}))
+}
+
+// placeAll places all tasks anew.
+func (w *balanceWorld) placeAll(t testing.TB) {
+	for n := range w.tasks {
+		again := *w.tasks[n]
+		again.Instance = ""
+		w.tasks[n] = &again
+	}
+	snap := oracle.SnapshotOf(w.rows()...)
+	e := placement.New(snap)
+	for _, task := range w.tasks {
+		placeOne(t, e, w, task)
+		snap.Put(task)
+	}
+}
+
+func placeOne(t testing.TB, e *placement.Engine, w *balanceWorld, task *cluster.Task) {
+	t.Helper()
+	result := e.Place(placement.Request{Spec: w.request.Owners[task.Owner].Spec, Count: 1})
+	if len(result.Placed) != 1 {
+		t.Fatalf("task %s finds no instance: %v", task.ID, result.Diagnosis)
+	}
+	task.Instance = result.Placed[0].Instance
+}
+
+func (w *balanceWorld) distance() float64 {
+	return oracle.MeasureBalance(w.instances, w.tasks).Distance()
+}
+
+// copy returns a copy whose tasks can be moved.
+func (w *balanceWorld) copy() *balanceWorld {
+	out := &balanceWorld{instances: slices.Clone(w.instances), request: w.request}
+	for _, t := range w.tasks {
+		again := *t
+		out.tasks = append(out.tasks, &again)
+	}
+	return out
+}
+
+func (w *balanceWorld) plan(t testing.TB, steps int64, seed uint64) *moves.BalancePlan {
+	t.Helper()
+	return planBalance(t, w.rows(), w.request, steps, seed)
+}
+
+func planBalance(t testing.TB, rows []state.Row, m moves.Request, steps int64, seed uint64) *moves.BalancePlan {
+	t.Helper()
+	p, err := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).Balance(moves.BalanceRequest{
+		Request: m, Budget: rebalance.Budget{Steps: steps}, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// carryOut makes the moves one after the other, and fails if one lacks room beside what is there.
+func (w *balanceWorld) carryOut(t testing.TB, p *moves.BalancePlan) {
+	t.Helper()
+	free, tasks := map[string]cluster.Resources{}, map[string]*cluster.Task{}
+	load := map[string]int64{}
+	for _, i := range w.instances {
+		free[i.ID] = cluster.Resources{CPU: i.Registered.CPU, Memory: i.Registered.Memory}
+	}
+	add := func(id string, task *cluster.Task, sign int64) {
+		r := free[id]
+		r.CPU, r.Memory = r.CPU-sign*task.Needs.CPU, r.Memory-sign*task.Needs.Memory
+		free[id] = r
+		load[id] += sign * task.Reported["m"]
+	}
+	for _, task := range w.tasks {
+		tasks[task.ID] = task
+		add(task.Instance, task, 1)
+	}
+	for n, m := range p.Moves {
+		task := tasks[m.Task]
+		if task.Instance != m.From {
+			t.Fatalf("move %d takes task %s from %s, it is on %s", n, m.Task, m.From, task.Instance)
+		}
+		if add(m.To, task, 1); free[m.To].CPU < 0 || free[m.To].Memory < 0 || load[m.To] > 1000 {
+			t.Fatalf("move %d: %s has no room for task %s beside what is there", n, m.To, m.Task)
+		}
+		add(m.From, task, -1)
+		task.Instance = m.To
+	}
+}
+
+// naiveMoves returns how many moves it takes to drain each instance once, each task going where
+// placement puts it.
+func (w *balanceWorld) naiveMoves(t testing.TB) (count int) {
+	for at, i := range w.instances {
+		drained := *i
+		drained.Status = cluster.InstanceDraining
+		w.instances[at] = &drained
+		snap := oracle.SnapshotOf(w.rows()...)
+		e := placement.New(snap)
+		for _, task := range w.tasks {
+			if task.Instance == i.ID {
+				task.Rev++
+				placeOne(t, e, w, task)
+				snap.Put(task)
+				count++
+			}
+		}
+		w.instances[at] = i
+	}
+	return count
+}
+
+// Clusters that became uneven come nearly as close to their goals as if everything were placed
+// anew, with a fraction of the moves of draining each instance once. A new third zone takes a third
+// of all tasks, which is about a quarter of what draining moves. Then nothing is left to do.
+func TestBalanceGains(t *testing.T) {
+	for name, c := range map[string]struct {
+		most    float64 // moves, as a share of those of draining
+		disturb func(w *balanceWorld, rng *rand.Rand)
+	}{
+		"ThirdZone": {0.3, func(w *balanceWorld, _ *rand.Rand) { w.addInstances("c", 8) }},
+		"RackReturns": {0.25, func(w *balanceWorld, _ *rand.Rand) {
+			w.addInstances("a", 2)
+			w.addInstances("b", 2)
+		}},
+		"LoadDrifts": {0.25, func(w *balanceWorld, rng *rand.Rand) {
+			for _, task := range w.tasks {
+				drifted := float64(task.Reported["m"]) * math.Exp(0.5*rng.NormFloat64())
+				task.Reported = map[string]int64{"m": max(1, int64(drifted))}
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seeds := uint64(20)
+			if testing.Short() {
+				seeds = 3
+			}
+			for seed := range seeds {
+				w := newBalanceWorld(t, seed, 8, "a", "b")
+				c.disturb(w, rand.New(rand.NewPCG(seed, 2)))
+				fresh, drained := w.copy(), w.copy()
+				fresh.placeAll(t)
+				if name == "LoadDrifts" { // placement does not even out loads
+					fresh.carryOut(t, fresh.plan(t, 300_000, seed))
+				}
+				naive, before := drained.naiveMoves(t), w.distance()
+				p := w.plan(t, 100_000, seed)
+				w.carryOut(t, p)
+				gain := (before - w.distance()) / (before - fresh.distance())
+				if gain < 0.9 || float64(len(p.Moves)) > c.most*float64(naive) {
+					t.Errorf("seed %d: gain %.2f with %d moves, expected at least 0.9 with at most %.2f of %d", seed,
+						gain, len(p.Moves), c.most, naive)
+				}
+				if again := w.plan(t, 100_000, seed+1); len(again.Moves) > 0 {
+					t.Errorf("seed %d: run on its own result it moves %d tasks", seed, len(again.Moves))
+				}
+			}
+		})
+	}
+}
+
+// Loads that vary by 5 % do not make a balanced cluster move tasks.
+func TestBalanceIgnoresNoise(t *testing.T) {
+	w := newBalanceWorld(t, 1, 8, "a", "b")
+	w.carryOut(t, w.plan(t, 100_000, 1))
+	moved, rng := 0, rand.New(rand.NewPCG(1, 3))
+	usual := map[string]float64{}
+	for _, task := range w.tasks {
+		usual[task.ID] = float64(task.Reported["m"])
+	}
+	for hour := range uint64(24) {
+		for _, task := range w.tasks {
+			task.Reported = map[string]int64{"m": int64(math.Round(usual[task.ID] * (0.95 + 0.1*rng.Float64())))}
+		}
+		p := w.plan(t, 50_000, hour)
+		w.carryOut(t, p)
+		moved += len(p.Moves)
+	}
+	if 100*moved > len(w.tasks) {
+		t.Errorf("%d of %d tasks move in a day, expected at most 1 %%", moved, len(w.tasks))
+	}
+}
+
+// loads returns rows of instances, each with tasks of these loads of m.
+func loads(c cluster.Configuration, instances ...[]int64) []state.Row {
+	rows := []state.Row{oracle.Configuration(c)}
+	for i, list := range instances {
+		id := fmt.Sprintf("i%d", i)
+		rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100)))
+		for n, load := range list {
+			rows = append(rows, oracle.Task(fmt.Sprintf("t%d-%d", i, n), id, oracle.Load(load)))
+		}
+	}
+	return rows
+}
+
+// packed is a spec whose tasks are spread over nothing, so that loads alone decide.
+func packed(owner string) *placement.Spec {
+	return &placement.Spec{Owner: owner, Strategies: []cluster.PlacementStrategy{
+		{Type: cluster.StrategyBinpack, Field: "memory"}}}
+}
+
+func TestBalanceGoals(t *testing.T) {
+	for name, c := range map[string]struct {
+		configuration cluster.Configuration
+		instances     [][]int64
+		want          []int64 // load per instance after the moves; nil for no moves
+	}{
+		"Evens": {instances: [][]int64{{20, 20, 20}, {}, {}}, want: []int64{20, 20, 20}},
+		"WithinTheThreshold": {cluster.Configuration{Balancing: map[string]float64{"m": 3}},
+			[][]int64{{10, 10, 10}, {10}}, nil},
+		"BeyondTheThreshold": {cluster.Configuration{Balancing: map[string]float64{"m": 2}},
+			[][]int64{{10, 10, 10}, {10}}, []int64{20, 20}},
+		"BelowTheActivity": {cluster.Configuration{Activity: map[string]int64{"m": 60}}, [][]int64{{20, 20, 20}, {}},
+			nil},
+		"SwitchedOff": {cluster.Configuration{Balancing: map[string]float64{"m": 0}}, [][]int64{{20, 20, 20}, {}},
+			nil},
+		"Weightless": {cluster.Configuration{Rebalancing: &cluster.Rebalancing{Weights: map[string]float64{"m": 0}}},
+			[][]int64{{20, 20, 20}, {}}, nil},
+		"Safety": {cluster.Configuration{Rebalancing: &cluster.Rebalancing{Weights: map[string]float64{"m": 0},
+			Safety: map[string]float64{"m": 0.5}}}, [][]int64{{40, 30}, {10}}, []int64{40, 40}},
+		"Gathers": {cluster.Configuration{Rebalancing: &cluster.Rebalancing{Empty: []string{"m"}, EmptyCount: 2}},
+			[][]int64{{10, 10}, {10}, {20, 10}}, []int64{0, 0, 60}},
+		"GathersByShare": {cluster.Configuration{Rebalancing: &cluster.Rebalancing{Empty: []string{"m"},
+			EmptyShare: 0.4}},
+			[][]int64{{10, 10}, {10}, {20, 10}}, []int64{30, 0, 30}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := planBalance(t, loads(c.configuration, c.instances...), movers(packed("web")), 20_000, 1)
+			got := make([]int64, len(c.instances))
+			for i, list := range c.instances {
+				for _, load := range list {
+					got[i] += load
+				}
+			}
+			for _, m := range p.Moves {
+				var i, n, to int
+				fmt.Sscanf(m.Task, "t%d-%d", &i, &n)
+				fmt.Sscanf(m.To, "i%d", &to)
+				got[i] -= c.instances[i][n]
+				got[to] += c.instances[i][n]
+			}
+			if len(p.Moves) > 0 != (c.want != nil) || c.want != nil && !slices.Equal(got, c.want) {
+				t.Errorf("loads are %v after %d moves, expected %v", got, len(p.Moves), c.want)
+			}
+			if n := len(p.Moves); n > 0 && (p.Moves[n-1].Gain <= 0 || p.After.Distance >= p.Before.Distance) {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+// Of two metrics the heavier one decides, and of two tasks the cheaper one moves.
+func TestBalanceWeighs(t *testing.T) {
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{})}
+	for _, id := range []string{"a", "b"} {
+		rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 1000)))
+	}
+	rows = append(rows, oracle.Task("t1", "a", oracle.Owner("dear"), oracle.Load(50)),
+		oracle.Task("t2", "a", oracle.Owner("cheap"), oracle.Load(50)))
+	dear, cheap := packed("dear"), packed("cheap")
+	dear.MoveCost, cheap.MoveCost = cluster.CostHigh, cluster.CostZero
+	p := planBalance(t, rows, movers(dear, cheap), 20_000, 1)
+	if len(p.Moves) != 1 || p.Moves[0].Task != "t2" || p.Cost != 0 {
+		t.Errorf("%+v, expected that t2 moves", p.Moves)
+	}
+	if want := "m on a goes from 100 to 50, on b from 0 to 50; the mean is 50"; len(p.Moves) > 0 &&
+		p.Moves[0].Why != want {
+		t.Errorf("it says %q", p.Moves[0].Why)
+	}
+}
+
+// What holds for placement holds after each move: no two tasks of a distinct service share an
+// instance, constraints and ports are kept, and what may not move stays.
+func TestBalanceKeepsTheRules(t *testing.T) {
+	port := func(task *cluster.Task) { task.Ports = []cluster.Port{oracle.HTTP} }
+	rows := loads(cluster.Configuration{}, []int64{40, 40}, nil)
+	distinct := packed("distinct")
+	distinct.PerInstance = 1
+	taken := packed("taken")
+	for name, c := range map[string]struct {
+		specs []*placement.Spec
+		extra []state.Row
+		keep  bool
+	}{
+		"Distinct": {[]*placement.Spec{distinct}, []state.Row{oracle.Task("d1", "i0", oracle.Owner("distinct"),
+			oracle.Load(40)), oracle.Task("d2", "i1", oracle.Owner("distinct"))}, false},
+		"Ports": {[]*placement.Spec{taken}, []state.Row{oracle.Task("p1", "i0", oracle.Owner("taken"), oracle.Load(20),
+			port), oracle.Task("p2", "i1", oracle.Owner("taken"), port)}, false},
+		"Kept":      {[]*placement.Spec{packed("web")}, nil, true},
+		"NotToMove": {nil, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := movers(c.specs...)
+			if c.keep {
+				m.Keep = func(*cluster.Task) bool { return true }
+			}
+			if p := planBalance(t, append(slices.Clone(rows), c.extra...), m, 20_000, 1); len(p.Moves) > 0 {
+				t.Errorf("%+v", p.Moves)
+			}
+		})
+	}
+	t.Run("CordonedTakesNone", func(t *testing.T) {
+		p := planBalance(t, append(loads(cluster.Configuration{}, []int64{40, 40}), oracle.Instance("c",
+			oracle.Attribute(cluster.AttributeUnschedulable, "true"))), movers(packed("web")), 20_000, 1)
+		if len(p.Moves) > 0 {
+			t.Errorf("%+v", p.Moves)
+		}
+	})
+	t.Run("Most", func(t *testing.T) {
+		m := movers(packed("web"))
+		m.Most = 1
+		if p := planBalance(t, loads(cluster.Configuration{}, []int64{20, 20, 20}, nil, nil), m, 20_000,
+			1); len(p.Moves) != 1 ||
+			p.After.Distance >= p.Before.Distance {
+			t.Errorf("%+v", p)
+		}
+	})
+}

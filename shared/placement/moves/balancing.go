@@ -1,0 +1,355 @@
+package moves
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/placement/domain"
+	"berth/shared/placement/rebalance"
+)
+
+// A balancing is the problem of moves once more, as the search of package rebalance reads it, and
+// what the goals count. Whether a move may be made, the problem of moves decides in the end.
+type balancing struct {
+	problem *problem
+	planner *Planner
+	goals   *Goals
+	metrics []metricGoal
+	search  *rebalance.Problem
+	tally   *tally
+	guard   *assignment
+}
+
+// A metricGoal is a goal of a metric with what it refers to.
+type metricGoal struct {
+	MetricGoal
+	dim   int32
+	apart []bool // instances that no movable task with the metric could use
+	count int    // of the others
+	mean  float64
+}
+
+// searchScale is what a distance of 1 costs in the search, which counts in whole numbers. Squares
+// of deviations, and of loads of thousands of instances, stay within what 64 bits hold.
+const searchScale = 1e10
+
+// moveCharge is the least that a move has to gain: what it gains if it lets two instances change
+// from 10 % apart to even, of a metric of weight 1. Costlier tasks have to gain more: a unit of
+// move cost adds a tenth.
+const (
+	moveCharge     = 0.25
+	chargePerUnit  = 0.1
+	spreadScale    = 2 // a move that evens out 2 tasks against 0 gains as much as 100 %
+	gpuThousandths = 1000
+)
+
+func newBalancing(p *Planner, r *BalanceRequest, goals *Goals) *balancing {
+	b := &balancing{problem: p.newProblem(r.Request, nil), planner: p, goals: goals}
+	for t := range b.problem.tasks {
+		task := &b.problem.tasks[t]
+		o := &b.problem.owners[task.owner].mover
+		task.movable = task.movable && task.task.Last == cluster.TaskRunning && !dependsOnTasks(o.Spec)
+	}
+	b.addMetrics()
+	b.search = b.newSearchProblem()
+	b.tally = newTally(b)
+	b.guard = newAssignment(b.problem)
+	return b
+}
+
+// dependsOnTasks reports whether a constraint depends on which tasks are on an instance. Such tasks
+// stay: their constraint was about the moment in which they were placed.
+func dependsOnTasks(s *placement.Spec) bool {
+	for _, x := range s.Constraints {
+		if !x.Static() {
+			return true
+		}
+	}
+	return false
+}
+
+// addMetrics adds the goals of metrics that some movable task uses, in the order of names. Weights
+// are in multiples of the highest: only their proportions matter.
+func (b *balancing) addMetrics() {
+	p := b.problem
+	users := make([]map[int32]bool, p.dimensionCount()) // owners
+	for t := range p.tasks {
+		if !p.tasks[t].movable {
+			continue
+		}
+		for _, a := range p.tasks[t].amounts {
+			if users[a.dim] == nil {
+				users[a.dim] = map[int32]bool{}
+			}
+			users[a.dim][p.tasks[t].owner] = true
+		}
+	}
+	highest := 0.0
+	for _, g := range b.goals.Metrics {
+		highest = max(highest, g.Weight)
+	}
+	goals := slices.SortedFunc(slices.Values(b.goals.Metrics),
+		func(x, y MetricGoal) int { return strings.Compare(x.Name, y.Name) })
+	for _, g := range goals {
+		dim := int32(slices.Index(p.names, g.Name))
+		if dim < 0 || users[dim] == nil || g.Weight <= 0 && g.Safety <= 0 && !g.Gather {
+			continue
+		}
+		g.Weight /= max(highest, math.SmallestNonzeroFloat64)
+		out := metricGoal{MetricGoal: g, dim: dim, apart: make([]bool, len(p.instances))}
+		for i := range p.instances {
+			usable := false
+			for o := range users[dim] {
+				usable = usable || p.canHostTaskOf(o, int32(i))
+			}
+			if out.apart[i] = !usable; usable {
+				out.count++
+				out.mean += float64(p.load[p.cellIndex(int32(i), dim)])
+			}
+		}
+		if out.mean > 0 {
+			out.mean /= float64(out.count)
+			b.metrics = append(b.metrics, out)
+		}
+	}
+}
+
+// newSearchProblem translates the problem. The dimensions are the resources; the last one is GPUs
+// in thousandths, whose devices only the problem of moves tells apart.
+func (b *balancing) newSearchProblem() *rebalance.Problem {
+	p := b.problem
+	width := p.dimensionCount() + 1
+	out := &rebalance.Problem{Resources: make([]rebalance.Resource, width), Weights: rebalance.Weights{Task: 1}}
+	for i := range p.instances {
+		x := rebalance.Instance{Capacity: make([]int64, width), Base: make([]int64, width),
+			Safety: make([]int64, width)}
+		for dim := range int32(width - 1) {
+			c := p.cellIndex(int32(i), dim)
+			x.Capacity[dim], x.Base[dim], x.Safety[dim] = p.unbuffered[c], p.load[c], unlimited
+		}
+		for _, free := range p.instances[i].gpus {
+			x.Capacity[width-1] += int64(free)
+		}
+		x.Safety[width-1] = unlimited
+		out.Instances = append(out.Instances, x)
+	}
+	charge := moveCharge * searchScale / float64(max(1, len(p.tasks)))
+	for t := range p.tasks {
+		task := &p.tasks[t]
+		x := rebalance.Task{Service: task.owner, Start: task.initial, Needs: make([]int64, width),
+			Cost: int64(charge * (1 + chargePerUnit*float64(task.cost))), Fixed: !task.movable}
+		base := out.Instances[task.initial].Base
+		for _, a := range task.amounts {
+			x.Needs[a.dim] += a.amount
+			base[a.dim] -= a.amount
+		}
+		if n := task.needs.GPUs; n > 0 {
+			x.Needs[width-1] = int64(n) * gpuThousandths
+			if task.needs.GPUMilli > 0 {
+				x.Needs[width-1] = int64(task.needs.GPUMilli)
+			}
+			out.Instances[task.initial].Capacity[width-1] += x.Needs[width-1]
+		}
+		out.Tasks = append(out.Tasks, x)
+	}
+	b.addSearchServices(out)
+	b.addSearchGoals(out)
+	return out
+}
+
+// addSearchServices adds the owners with their rules, and which instances their tasks may be on.
+func (b *balancing) addSearchServices(out *rebalance.Problem) {
+	p := b.problem
+	for o := range p.owners {
+		owner := &p.owners[o]
+		x := rebalance.Service{Exclusive: owner.maxPerInstance == 1}
+		if owner.domains != nil {
+			rule := domain.NewRule(owner.mover.Spec.DomainPolicy, owner.mover.Target, &b.planner.snap.Configuration)
+			x.Domains = func() rebalance.Domains { return owner.domains.WithoutTasks(rule) }
+		}
+		out.Services = append(out.Services, x)
+	}
+	providers := make([]string, len(p.instances))
+	for i := range p.instances {
+		providers[i] = p.instances[i].row.CapacityProvider()
+	}
+	out.Allows = func(t, i int32) bool {
+		task := &p.tasks[t]
+		if i == task.initial {
+			return true
+		}
+		return p.canHostTaskOf(task.owner, i) && (!p.owners[task.owner].mover.KeepProvider ||
+			providers[i] == providers[task.initial])
+	}
+}
+
+// addSearchGoals adds evenness, safety levels, instances to empty, and spreads.
+func (b *balancing) addSearchGoals(out *rebalance.Problem) {
+	p := b.problem
+	targets := b.instancesToEmpty()
+	for n := range b.metrics {
+		g := &b.metrics[n]
+		if !g.Gather && g.Weight > 0 {
+			out.Evens = append(out.Evens, rebalance.Evenness{Resource: g.dim, Mean: g.mean, Apart: g.apart,
+				Weight: g.Weight * searchScale / float64(g.count)})
+		}
+		if g.Safety <= 0 && (!g.Gather || len(targets) == 0) {
+			continue
+		}
+		weight := 0.0
+		for i := range p.instances {
+			c := p.cellIndex(int32(i), g.dim)
+			if g.Safety > 0 && p.unbuffered[c] < unlimited {
+				out.Instances[i].Safety[g.dim] = int64(g.Safety * float64(p.unbuffered[c]))
+				weight = safetyWeight
+			}
+			if g.Gather && targets[int32(i)] {
+				out.Instances[i].Safety[g.dim] = 0
+				weight = max(weight, b.goals.Empty)
+			}
+		}
+		out.Resources[g.dim].Overload = max(1, int64(weight*searchScale/(g.mean*float64(g.count))))
+	}
+	groups := b.groupings()
+	for o := range p.owners {
+		spec := p.owners[o].mover.Spec
+		for _, kind := range spreadKindsOf(spec) {
+			weight := spreadScale * b.weightOf(kind) / 2
+			if weight > 0 {
+				out.Spreads = append(out.Spreads, rebalance.Spread{Service: int32(o), GroupOf: groups[kind],
+					Weight: int64(weight * searchScale / float64(max(1, len(p.tasks))))})
+			}
+		}
+	}
+}
+
+// A spreadKind is what a service's tasks are spread over.
+type spreadKind uint8
+
+const (
+	overZones spreadKind = iota
+	overDomains
+	overInstances
+	spreadKinds
+)
+
+func (b *balancing) weightOf(kind spreadKind) float64 {
+	return [spreadKinds]float64{b.goals.Zones, b.goals.Domains, b.goals.Instances}[kind]
+}
+
+// spreadKindsOf returns what the owner's tasks should be spread over (S2, S3): as its strategies
+// say, up to the first that says something else; without strategies over zones and instances; with
+// a domain policy over fault domains.
+func spreadKindsOf(spec *placement.Spec) (kinds []spreadKind) {
+	if spec.IsGoverned() {
+		return []spreadKind{overDomains}
+	}
+	if len(spec.Strategies) == 0 {
+		if spec.Scoring != "" {
+			return nil
+		}
+		return []spreadKind{overZones, overInstances}
+	}
+	for _, s := range spec.Strategies {
+		switch {
+		case s.Type != cluster.StrategySpread:
+			return kinds
+		case s.Field == "attribute:"+cluster.AttributeZone:
+			kinds = append(kinds, overZones)
+		case !strings.HasPrefix(s.Field, "attribute:"):
+			return append(kinds, overInstances)
+		default:
+			return kinds
+		}
+	}
+	return kinds
+}
+
+// groupings returns the group of each instance: its zone, and its fault domain. Each instance is
+// its own group, which nil stands for.
+func (b *balancing) groupings() (out [spreadKinds][]int32) {
+	for kind, name := range map[spreadKind]func(*problemInstance) string{
+		overZones:   func(i *problemInstance) string { return i.view.Zone() },
+		overDomains: func(i *problemInstance) string { return i.view.FaultDomain() },
+	} {
+		number := map[string]int32{}
+		for i := range b.problem.instances {
+			key := name(&b.problem.instances[i])
+			if _, known := number[key]; !known {
+				number[key] = int32(len(number))
+			}
+			out[kind] = append(out[kind], number[key])
+		}
+	}
+	return out
+}
+
+// instancesToEmpty returns the instances that should have no load of the gathered metrics: those
+// with the least, of the fault domain with the fewest of them if these should be over many.
+func (b *balancing) instancesToEmpty() map[int32]bool {
+	out := map[int32]bool{}
+	type candidate struct {
+		i    int32
+		load float64
+	}
+	var candidates []candidate
+	for i := range b.problem.instances {
+		load, usable := b.gatheredLoad(int32(i)), false
+		for n := range b.metrics {
+			usable = usable || b.metrics[n].Gather && !b.metrics[n].apart[i]
+		}
+		if usable {
+			candidates = append(candidates, candidate{int32(i), load})
+		}
+	}
+	slices.SortStableFunc(candidates, func(x, y candidate) int { return cmp.Compare(x.load, y.load) })
+	inDomain := map[string]int{}
+	for range min(b.goals.EmptyCount, len(candidates)) {
+		best := 0
+		for n, c := range candidates {
+			fewer := inDomain[b.problem.instances[c.i].view.FaultDomain()] <
+				inDomain[b.problem.instances[candidates[best].i].view.FaultDomain()]
+			if b.goals.EmptyOverDomains && fewer {
+				best = n
+			}
+		}
+		out[candidates[best].i] = true
+		inDomain[b.problem.instances[candidates[best].i].view.FaultDomain()]++
+		candidates = slices.Delete(candidates, best, best+1)
+	}
+	return out
+}
+
+// gatheredLoad returns the load of gathered metrics on the instance, in multiples of their means.
+func (b *balancing) gatheredLoad(i int32) (load float64) {
+	for n := range b.metrics {
+		if g := &b.metrics[n]; g.Gather {
+			load += float64(b.problem.load[b.problem.cellIndex(i, g.dim)]) / g.mean
+		}
+	}
+	return load
+}
+
+// isWanted reports whether something is out of balance.
+func (b *balancing) isWanted(now *Balance) bool {
+	if now.Zones+now.Domains+now.Instances > 0 || now.Empty < now.EmptyWanted {
+		return true
+	}
+	return slices.ContainsFunc(now.Metrics, func(m MetricBalance) bool { return !m.Balanced || m.Unsafe > 0 })
+}
+
+// MakeMove makes a move that the search has ordered, if the problem of moves allows it: there is
+// room without the buffer, in ports and devices too, and no rule is broken further.
+func (b *balancing) MakeMove(t, to int32) bool {
+	s, from := b.guard, b.guard.at[t]
+	owner := &b.problem.owners[b.problem.tasks[t].owner]
+	if !s.hasRoomFor(stageKeep, t, to) || owner.domains != nil && !owner.domains.MayMove(int(from), int(to)) {
+		return false
+	}
+	s.moveTask(t, to, openViolation{task: t})
+	return true
+}
