@@ -71,6 +71,18 @@ func TestStartTaskAcceptsTheLongestStartedBy(t *testing.T) {
 	}
 }
 
+// ECS's agent on Amazon Linux routes logs by FireLens.
+func TestTaskWithFireLensStarts(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	app := container("app", 16, 16)
+	app.LogConfiguration = &types.LogConfiguration{LogDriver: types.LogDriverAwsfirelens}
+	answer, err := w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod",
+		TaskDefinition: w.register("firelens", app), Instances: w.add(1, ec2.Machine{Type: "m5.large"})})
+	if err != nil || len(answer.Failures) > 0 || len(answer.Tasks) != 1 {
+		t.Errorf("StartTask answers %+v, %v", answer, err)
+	}
+}
+
 func TestStartTaskFailuresPerInstance(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	gpu := container("train", 256, 512)

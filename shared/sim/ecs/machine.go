@@ -20,6 +20,7 @@ var capabilities = []string{
 	"com.amazonaws.ecs.capability.docker-remote-api.1.44", "com.amazonaws.ecs.capability.ecr-auth",
 	"com.amazonaws.ecs.capability.logging-driver.awslogs", "com.amazonaws.ecs.capability.logging-driver.json-file",
 	"com.amazonaws.ecs.capability.logging-driver.none", "com.amazonaws.ecs.capability.logging-driver.syslog",
+	"com.amazonaws.ecs.capability.logging-driver.awsfirelens",
 	"com.amazonaws.ecs.capability.privileged-container", "com.amazonaws.ecs.capability.task-iam-role",
 	"ecs.capability.container-health-check", "ecs.capability.container-ordering",
 	"ecs.capability.execution-role-awslogs",
