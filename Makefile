@@ -13,7 +13,7 @@ help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## start Berth in one process, with a simulated fleet, and print its endpoint
-	@go build -o .cache/bin/berth ./cmd/berth && exec .cache/bin/berth up
+	@go build -o .cache/bin/berth ./cmd/berth && exec .cache/bin/berth up $(FLAGS)
 
 local: ## deploy template.yaml to an emulator of AWS on this machine, with a simulated fleet; needs Python, no Docker
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
@@ -23,10 +23,10 @@ invoke: ## have a function handle an event with its state, without Docker: EVENT
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
 	@go build -o .cache/bin/invoke ./tests/invoke && exec .cache/bin/invoke $(if $(FUNCTION),-function "$(FUNCTION)") -event "$(EVENT)"
 
-deploy: ## build for AWS and deploy with the sam CLI, which asks what it must know the first time
+deploy: ## build for AWS and deploy with the sam CLI; it asks six questions the first time
+	@go build -o .cache/bin/ask ./infra/ask && .cache/bin/ask samconfig.local.toml
 	CGO_ENABLED=0 GOFLAGS="$(LAMBDA_GOFLAGS)" sam build
-	@if [ -f samconfig.local.toml ]; then sam deploy --config-file "$(CURDIR)/samconfig.local.toml"; \
-	else sam deploy --guided --save-params --config-file "$(CURDIR)/samconfig.local.toml"; fi
+	sam deploy --config-file "$(CURDIR)/samconfig.local.toml"
 
 destroy: ## remove what make deploy made; the table stays, by its DeletionPolicy
 	@if [ -f samconfig.local.toml ]; then sam delete --config-file "$(CURDIR)/samconfig.local.toml"; else sam delete; fi

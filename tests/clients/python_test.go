@@ -24,14 +24,19 @@ func runBoto3Story(t *testing.T, d *door) {
 // runAnsibleStory plays testdata/ansible.yml, whose assertions are tasks.
 func runAnsibleStory(t *testing.T, d *door) {
 	play := pythonTool(t, "ansible-playbook")
-	env := append(d.environment(), "ANSIBLE_PYTHON_INTERPRETER="+pythonTool(t, "python"), "ANSIBLE_NOCOLOR=1",
-		"ANSIBLE_LOCALHOST_WARNING=False", "ANSIBLE_INVENTORY_UNPARSED_WARNING=False", "ANSIBLE_HOME="+t.TempDir(),
-		"ANSIBLE_RETRY_FILES_ENABLED=False")
-	p := &program{t, ".", env, 5 * time.Minute}
+	p := &program{t, ".", ansibleEnvironment(t, d), 5 * time.Minute}
 	out := p.must(play, "-i", "localhost,", filepath.Join("testdata", "ansible.yml"))
 	if !strings.Contains(out, "failed=0") || !strings.Contains(out, "unreachable=0") {
 		t.Errorf("the play ends with %s", out)
 	}
+}
+
+// ansibleEnvironment returns the variables with which Ansible calls Berth.
+func ansibleEnvironment(t *testing.T, d *door) []string {
+	t.Helper()
+	return append(d.environment(), "ANSIBLE_PYTHON_INTERPRETER="+pythonTool(t, "python"), "ANSIBLE_NOCOLOR=1",
+		"ANSIBLE_LOCALHOST_WARNING=False", "ANSIBLE_INVENTORY_UNPARSED_WARNING=False", "ANSIBLE_HOME="+t.TempDir(),
+		"ANSIBLE_RETRY_FILES_ENABLED=False")
 }
 
 // runECSDeployStory deploys with ecs-deploy, as its README shows.

@@ -37,16 +37,23 @@ type terraformStory struct {
 // newTerraformStory initializes a configuration of testdata in a folder of its own, or skips the
 // test. What is left when the test fails is destroyed, because other stories use the door, too.
 func newTerraformStory(t *testing.T, d *door, configuration string) *terraformStory {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", configuration))); err != nil {
+		t.Fatal(err)
+	}
+	return newTerraformStoryIn(t, d, dir)
+}
+
+// newTerraformStoryIn initializes the configuration in a folder.
+func newTerraformStoryIn(t *testing.T, d *door, dir string) *terraformStory {
+	t.Helper()
 	if _, err := exec.LookPath("terraform"); err != nil {
 		t.Skip("no terraform on this machine")
 	}
 	mirror := findMirror()
 	if mirror == "" {
 		t.Skip("no provider hashicorp/aws on this machine: BERTH_TF_PLUGINS names a mirror folder that has it")
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", configuration))); err != nil {
-		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "terraform.rc")
 	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)

@@ -29,7 +29,7 @@ const defaultEndpoint = "http://127.0.0.1:5252"
 // would, and checks what they print.
 func TestReadme(t *testing.T) {
 	needsAWS(t)
-	commands := commandsOf(t, "README.md")
+	commands := shellCommands(sectionOf(t, "README.md", "## Try it"))
 	berth := startBerth(t)
 	shell := newShell(t, 2*time.Minute)
 	var ran []string
@@ -167,22 +167,40 @@ func readJSON(t *testing.T, out string, into any) {
 	}
 }
 
-// commandsOf returns the shell commands of a document that set up or use the AWS CLI.
-func commandsOf(t *testing.T, document string) []string {
+// readDocument returns a document of the project.
+func readDocument(t *testing.T, document string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, document))
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := shellCommands(string(text))
+	return string(text)
+}
+
+// sectionOf returns the part of a document from a heading to the next one of its level.
+func sectionOf(t *testing.T, document, heading string) string {
+	t.Helper()
+	_, section, found := strings.Cut(readDocument(t, document), "\n"+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", document, heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// commandsOf returns the shell commands of a document that set up or use the AWS CLI.
+func commandsOf(t *testing.T, document string) []string {
+	t.Helper()
+	commands := shellCommands(readDocument(t, document))
 	if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "="+defaultEndpoint) }) {
 		t.Fatalf("%s does not say to use %s", document, defaultEndpoint)
 	}
 	return commands
 }
 
-// usesAWS matches commands that set up the AWS CLI, use it, or store its output in a variable.
-var usesAWS = regexp.MustCompile(`^(export AWS_|aws [a-z]|[A-Z]+=\$\(aws )`)
+// usesAWS matches commands that set up the AWS CLI, use it, or store its output in a variable, and
+// those of Berth's own command.
+var usesAWS = regexp.MustCompile(`^(export AWS_|aws [a-z]|\.cache/bin/berth |[A-Z]+=\$\(aws )`)
 
 // shellCommands finds the commands in the indented blocks of a Markdown text. A line that ends in a
 // backslash continues on the next.
@@ -252,12 +270,19 @@ func (s *shell) runCommand(command string) string {
 	return strings.TrimSpace(out.String())
 }
 
+// buildBerth builds the command as `make run` does, and returns its path.
+func buildBerth(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "berth")
+	buildCommand(t, bin, "cmd/berth")
+	return bin
+}
+
 // startBerth runs `berth up` as `make run` does, but on a free port and with its data elsewhere,
 // and returns its endpoint.
 func startBerth(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "berth")
-	buildCommand(t, bin, "cmd/berth")
+	bin := buildBerth(t)
 	help, err := exec.Command(bin, "up", "--help").Output()
 	if want := strings.TrimPrefix(defaultEndpoint, "http://"); err != nil || !strings.Contains(string(help), want) {
 		t.Errorf("berth up does not listen on %s by default (%v): %s", want, err, help)

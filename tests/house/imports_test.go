@@ -137,6 +137,7 @@ var rules = []rule{
 		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
 		"shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
+	{path: "infra/...", may: []string{""}},
 	{path: "tests/...", may: []string{"...", ""}},
 	{path: ""},
 }

@@ -56,11 +56,7 @@ type ServiceAnswer struct {
 	Now     *Answer             `json:"now,omitempty"`
 	// Scaling is what managed scaling decides about the capacity providers of the strategy.
 	Scaling []ScalingDecision `json:"managedScaling,omitempty"`
-	// Failed is why the PRIMARY deployment has FAILED. It launches no tasks; a new deployment must.
-	Failed string `json:"failed,omitempty"`
-	// HeldUntil is when the PRIMARY deployment may start tasks again, if failed starts hold it
-	// back.
-	HeldUntil string `json:"heldUntil,omitempty"`
+	DeploymentAnswer
 	// Moving reports that tasks are moving, or will move once the service is steady.
 	Moving   bool          `json:"moving"`
 	UnderWay []Replacement `json:"underWay"`
@@ -69,6 +65,17 @@ type ServiceAnswer struct {
 	// are those of now.
 	Unrepaired    string   `json:"unrepaired,omitempty"`
 	UnrepairedNow []string `json:"unrepairedNow"`
+}
+
+// DeploymentAnswer says what is wrong with the service's deployments.
+type DeploymentAnswer struct {
+	// Failed is why the PRIMARY deployment has FAILED. It launches no tasks; a new deployment must.
+	Failed string `json:"failed,omitempty"`
+	// RolledBack is the last deployment, if it was rolled back.
+	RolledBack *RolledBack `json:"rolledBack,omitempty"`
+	// HeldUntil is when the PRIMARY deployment may start tasks again, if failed starts hold it
+	// back.
+	HeldUntil string `json:"heldUntil,omitempty"`
 }
 
 // ScalingDecision is what managed scaling decides about a capacity provider's group, with the
@@ -237,6 +244,7 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 	if err != nil {
 		return nil, err
 	}
+	out.RolledBack = m.explainRollback(s)
 	if s.Deployment.State == cluster.RolloutFailed {
 		out.Failed = cmp.Or(s.Deployment.Reason, "ECS deployment "+s.Deployment.ID+" failed.")
 		// A deployment that has FAILED starts nothing, so where its tasks would go does not matter.

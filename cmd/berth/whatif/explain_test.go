@@ -211,6 +211,25 @@ Its deployment has FAILED: it starts no missing tasks and replaces none that sto
   To continue, deploy again: aws ecs update-service --service big with --task-definition of a revision that works, or --force-new-deployment.
 `)
 	})
+	t.Run("WhoseLastDeploymentWasRolledBack", func(t *testing.T) {
+		back := rows()
+		web, lost := back[6].(*cluster.Service), task("web", 8, "i-2")
+		web.Release = &cluster.Release{Status: cluster.DeploymentRollbackSuccessful, Target: "ecs-svc/2",
+			ReleaseResult: cluster.ReleaseResult{RollbackTo: "ecs-svc/1",
+				RollbackReason: "Three tasks failed to start."}}
+		lost.Revision, lost.Last, lost.Desired = "ecs-svc/2", cluster.TaskStopped, cluster.TaskStopped
+		lost.TaskDefinition, lost.StopCode, lost.Reason = "web:2", cluster.StopFailedToStart, "CannotPullContainerError"
+		golden(t, whyService(t, snapshotOf(t, append(back, lost)), "web"), `
+Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are starting, 0 have no instance.
+  They are on i-1, i-2, i-3.
+Its last deployment, ecs-svc/2, was rolled back (ROLLBACK_SUCCESSFUL): Three tasks failed to start.
+  Its task t-8 (web:2) never ran: CannotPullContainerError
+`)
+		web.Release.RollbackTo = ""
+		if said := whyService(t, snapshotOf(t, append(back, lost)), "web"); strings.Contains(said, "rolled back") {
+			t.Errorf("a deployment that was not rolled back: %s", said)
+		}
+	})
 	t.Run("WhoseRoomHasComeSince", func(t *testing.T) {
 		golden(t, whyService(t, snapshotOf(t, rows()), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 are running, 0 are starting, 1 have no instance.

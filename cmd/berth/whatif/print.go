@@ -276,6 +276,12 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 			"aws ecs update-service --service %s with --task-definition of a revision "+
 			"that works, or --force-new-deployment.", a.Service)
 	}
+	if r := a.RolledBack; r != nil {
+		p.printLine("Its last deployment, %s, was rolled back (%s): %s", r.Deployment, r.Status, r.Why)
+		if r.Task != "" {
+			p.printLine("  Its task %s (%s) never ran: %s", r.Task, r.Definition, r.Reason)
+		}
+	}
 	if a.HeldUntil != "" {
 		p.printLine("  After failed starts, the next start is at %s.", a.HeldUntil)
 	}
