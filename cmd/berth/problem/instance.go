@@ -136,12 +136,14 @@ func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
 	}
 	one := &cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{{ID: member.EC2InstanceID}}}
 	for _, m := range rows.Members(one) {
-		for _, why := range nodegroup.BlockingTasks(m, false, false) {
-			if t.Service == "" {
-				return why + " belongs to no service, so nothing replaces it",
-					&Help{"Stop it", f.aws("stop-task --task %s", t.ID)}
-			}
-			return why, &Help{"See the service", f.berth("explain service %s", t.Service)}
+		blocking := nodegroup.BlockingTasks(m, false, false)
+		switch {
+		case len(blocking) == 0:
+		case t.Service == "":
+			return blocking[0] + " belongs to no service, so nothing replaces it",
+				&Help{"Stop it", f.aws("stop-task --task %s", t.ID)}
+		default:
+			return blocking[0], &Help{"See the service", f.berth("explain service %s", t.Service)}
 		}
 	}
 	return "", nil

@@ -25,8 +25,7 @@ type taskCounts struct {
 	running, unhealthy int
 	starting           []*cluster.Task // on an instance, not RUNNING yet
 	oldest             time.Time       // when the first of those was created
-	unhealthySince     time.Time
-	reason             string // why the first unhealthy one is
+	reason             string          // why the first unhealthy one is
 }
 
 func (f serviceFinder) countTasks(s *cluster.Service) (c taskCounts) {
