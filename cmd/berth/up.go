@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"berth/cmd/berth/console"
 	"berth/cmd/berth/dataplane"
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
@@ -85,7 +86,10 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	o.Unwritable = func(err error) { reportUnwritable(s.err, end, err) }
+	pages := u.newConsole(&o)
+	defer context.AfterFunc(ctx, pages.Close)()
 	err := serveInstallation(ctx, o, servingOptions{
+		Pages: pages,
 		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.fleetMachine(),
 		Ready: func(endpoint string, added int) {
 			did, kept := "continues where it stopped", "nothing kept on disk"
@@ -99,6 +103,7 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 				kept = "state in " + o.Data
 			}
 			fmt.Fprintf(s.out, "Cluster %s: %s; %s. Ctrl-C stops it.\n", u.Cluster, did, kept)
+			fmt.Fprintf(s.out, "The console is at %s\n", pages.Address(endpoint))
 			fmt.Fprintf(s.out, "Berth's ECS API is at %s\n", endpoint)
 		},
 	})
@@ -107,6 +112,18 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		return lost
 	}
 	return err
+}
+
+// newConsole makes the console of the installation that is about to be opened. Where callers need
+// credentials, it asks for a token.
+func (u *upCommand) newConsole(o *installation.Options) *console.Console {
+	source := &console.StoreSource{}
+	o.Watch = source.Watch
+	token := ""
+	if o.Verifier != nil {
+		token = console.NewToken()
+	}
+	return console.New(console.Options{Source: source, Cluster: u.Cluster, Token: token})
 }
 
 // reportUnwritable says when a file of the data folder cannot be written, and when it can again. It
@@ -149,6 +166,8 @@ type servingOptions struct {
 	Cluster string
 	Nodes   int
 	Machine ec2.Machine
+	// Pages are served where no API has a path, on the store that they follow; nil for none.
+	Pages *console.Console
 	// Ready is called once, when the API answers, with the number of instances added.
 	Ready func(endpoint string, added int)
 }
@@ -192,8 +211,16 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 	if err != nil {
 		return err
 	}
+	server := i.Server
+	if s.Pages != nil {
+		if source, ok := s.Pages.Source.(*console.StoreSource); ok {
+			source.Store, source.CapacityRows, source.Groups, source.Clock = i.Store, i.API.Rows.CapacityRows,
+				i.AWS.Groups.DescribeGroups, i.Loop.Now
+		}
+		server = s.Pages.Handler(server)
+	}
 	ready := func(endpoint string) { s.Ready(endpoint, added) }
-	return dataplane.ServeUntil(ctx, listener, i.Server, lastAnswers, ready)
+	return dataplane.ServeUntil(ctx, listener, server, lastAnswers, ready)
 }
 
 // startInstallation makes the cluster, and connects the functions on the loop, as they run there

@@ -100,13 +100,14 @@ func Services(snap *snapshot.Snapshot) []Service {
 	out := []Service{}
 	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
 		if s := snap.Services[name]; s.Status != cluster.ServiceInactive {
-			out = append(out, newService(snap, s))
+			out = append(out, NewService(snap, s))
 		}
 	}
 	return out
 }
 
-func newService(snap *snapshot.Snapshot, s *cluster.Service) Service {
+// NewService returns a service as lists show it.
+func NewService(snap *snapshot.Snapshot, s *cluster.Service) Service {
 	out := Service{Name: s.Name, Status: string(s.Status), Strategy: string(s.Strategy),
 		Definition: s.Deployment.TaskDefinition, Desired: s.Desired, Deployments: 1 + len(s.Older),
 		Rollout: string(cmp.Or(s.Deployment.State, cluster.RolloutInProgress)), CreatedAt: s.CreatedAt.UTC(),

@@ -34,41 +34,47 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	if err := c.CallBerth(ctx, "DescribeCapacity", berthapi.ClusterInput{Cluster: clusterName}, &out); err != nil {
 		return nil, err
 	}
-	k := &Capacity{
-		Providers: map[string]*cluster.CapacityProvider{}, Histories: map[string]*cluster.ScalingHistory{},
-		NodeGroups: map[string]*cluster.NodeGroup{}, Updates: map[string]*cluster.Update{},
-		Groups: map[string]*cluster.AutoScalingGroup{},
-	}
-	var names []string
+	var rows []state.Row
 	for _, r := range out.Rows {
 		row, err := state.DecodeRow(r.Sort, r.Row)
 		if err != nil {
 			return nil, err
 		}
+		rows = append(rows, row)
+	}
+	k, names := NewCapacity(rows)
+	groups, err := c.AutoScalingGroups(ctx, names)
+	for _, g := range groups {
+		k.Groups[g.Name] = g
+	}
+	return k, err
+}
+
+// NewCapacity sorts the rows of what a cluster's instances come from. It returns the names of the
+// groups that they name, each once: the caller reads them into Groups.
+func NewCapacity(rows []state.Row) (k *Capacity, groups []string) {
+	k = &Capacity{
+		Providers: map[string]*cluster.CapacityProvider{}, Histories: map[string]*cluster.ScalingHistory{},
+		NodeGroups: map[string]*cluster.NodeGroup{}, Updates: map[string]*cluster.Update{},
+		Groups: map[string]*cluster.AutoScalingGroup{},
+	}
+	for _, row := range rows {
 		switch r := row.(type) {
 		case *cluster.CapacityProvider:
 			k.Providers[r.Name] = r
+			groups = append(groups, r.Group)
 		case *cluster.ScalingHistory:
 			k.Histories[r.Provider] = r
 		case *cluster.NodeGroup:
 			k.NodeGroups[r.Name] = r
+			groups = append(groups, r.AutoScalingGroup)
 		case *cluster.Update:
 			k.Updates[r.NodeGroup] = r
 		}
 	}
 	// Groups are asked for once, however many providers and node groups share them.
-	for _, p := range k.Providers {
-		names = append(names, p.Group)
-	}
-	for _, g := range k.NodeGroups {
-		names = append(names, g.AutoScalingGroup)
-	}
-	slices.Sort(names)
-	groups, err := c.AutoScalingGroups(ctx, slices.Compact(names))
-	for _, g := range groups {
-		k.Groups[g.Name] = g
-	}
-	return k, err
+	slices.Sort(groups)
+	return k, slices.Compact(groups)
 }
 
 // FindNodeGroup returns a node group with its Auto Scaling group, which is nil if it no longer

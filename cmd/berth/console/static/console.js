@@ -1,0 +1,64 @@
+// Replaces the content of the page when the cluster has changed. Without this script the page stays
+// as it was when it was loaded.
+"use strict";
+(function () {
+  const main = document.querySelector("main");
+  const state = document.querySelector("#live");
+  if (!main || !state || !window.EventSource) return;
+  let busy = false, again = false;
+
+  // A person who writes or selects something is not disturbed.
+  function inUse() {
+    const at = document.activeElement;
+    if (at && main.contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName)) return true;
+    const selected = document.getSelection();
+    return selected && !selected.isCollapsed && main.contains(selected.anchorNode);
+  }
+
+  async function refresh() {
+    if (busy || inUse()) { again = true; return; }
+    busy = true; again = false;
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const next = page.querySelector("main"), count = page.querySelector("#wrong");
+      if (next && !inUse()) {
+        const open = new Set([...main.querySelectorAll("details[open]")].map((d) => d.id));
+        const at = document.activeElement, focused = at && main.contains(at) ? at.getAttribute("href") : null;
+        main.replaceChildren(...next.childNodes);
+        for (const d of main.querySelectorAll("details")) if (open.has(d.id)) d.open = true;
+        if (focused) for (const a of main.querySelectorAll("a")) if (a.getAttribute("href") === focused) { a.focus({ preventScroll: true }); break; }
+        if (count) document.querySelector("#wrong").replaceWith(count);
+        document.title = page.title;
+      }
+      state.textContent = "live";
+    } catch (e) {
+      state.textContent = "not connected";
+    }
+    busy = false;
+  }
+
+  let stream = null;
+  function connect() {
+    if (stream) return;
+    stream = new EventSource("/console/live?cluster=" + encodeURIComponent(main.dataset.cluster) +
+      "&generation=" + encodeURIComponent(main.dataset.generation));
+    stream.addEventListener("open", () => { state.textContent = "live"; });
+    stream.addEventListener("change", refresh);
+    stream.addEventListener("error", () => { state.textContent = "not connected"; });
+  }
+  // A page that nobody sees asks for nothing.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) { if (stream) stream.close(); stream = null; state.textContent = "paused"; }
+    else { connect(); refresh(); }
+  });
+  setInterval(() => { if (again) refresh(); }, 1000);
+  if (!document.hidden) connect();
+
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
+    if (e.key === "/") { const q = document.querySelector("input[name=q]"); if (q) { e.preventDefault(); q.focus(); } }
+    const link = document.querySelector('nav a[data-key="' + CSS.escape(e.key) + '"]');
+    if (link) link.click();
+  });
+})();
