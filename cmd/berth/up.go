@@ -89,7 +89,7 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 	pages := u.newConsole(&o)
 	defer context.AfterFunc(ctx, pages.Close)()
 	err := serveInstallation(ctx, o, servingOptions{
-		Pages: pages,
+		Pages:  pages,
 		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.fleetMachine(),
 		Ready: func(endpoint string, added int) {
 			did, kept := "continues where it stopped", "nothing kept on disk"

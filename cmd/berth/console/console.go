@@ -248,4 +248,3 @@ func address(path string, parameters ...string) string {
 	}
 	return path + "?" + q.Encode()
 }
-
