@@ -65,6 +65,7 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 		if l.FromDefinition {
 			in.PropagateTags = types.PropagateTagsTaskDefinition
 		}
+		in.VolumeConfigurations = shape.TaskVolumeShapes(l.Volumes)
 		if len(l.Tags) > 0 {
 			in.Tags = shape.TagShapes(l.Tags)
 		}

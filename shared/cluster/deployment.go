@@ -17,6 +17,7 @@ type Revision struct {
 	Network        *Network       `json:"nw,omitempty"`
 	LoadBalancers  []LoadBalancer `json:"lb,omitempty"`
 	Registries     []Registry     `json:"rg,omitempty"`
+	Volumes        []Volume       `json:"vo,omitempty"`
 	// Providers is the service's capacity provider strategy when the deployment was made.
 	Providers []ProviderShare `json:"cs,omitempty"`
 	// Constraints are a DAEMON service's when the deployment was made. Its running tasks are held

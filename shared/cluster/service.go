@@ -201,15 +201,20 @@ type Launch struct {
 	// no service to take them from. A standalone task has all its tags here.
 	FromDefinition bool              `json:"fd,omitempty"`
 	Tags           map[string]string `json:"tg,omitempty"`
+	Volumes        []Volume          `json:"vo,omitempty"`
 }
 
-// LaunchSettings returns the launch settings of the service's tasks, or nil if there are none.
-func (s *Service) LaunchSettings() *Launch {
+// LaunchSettings returns the launch settings of the service's tasks of a revision, or nil if there
+// are none.
+func (s *Service) LaunchSettings(r *Revision) *Launch {
 	l := &Launch{ServiceOptions: s.Options, FromDefinition: s.PropagateTags == "TASK_DEFINITION"}
+	if r != nil {
+		l.Volumes = s.volumesFor(r)
+	}
 	if tags := UserTags(s.Tags); s.PropagateTags == "SERVICE" && len(tags) > 0 {
 		l.Tags = tags
 	}
-	if l.ServiceOptions == (ServiceOptions{}) && !l.FromDefinition && l.Tags == nil {
+	if l.ServiceOptions == (ServiceOptions{}) && !l.FromDefinition && l.Tags == nil && l.Volumes == nil {
 		return nil
 	}
 	return l

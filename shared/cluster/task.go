@@ -58,6 +58,8 @@ type TaskSpec struct {
 	// another instance (P8, P10). Once this one is healthy, that one stops.
 	Replaces  string     `json:"rp,omitempty"`
 	Overrides *Overrides `json:"ov,omitempty"`
+	// Options are set for a standalone task, like Rules; nil for none.
+	Options *TaskOptions `json:"op,omitempty"`
 	// StartedByUser is the startedBy that the caller of RunTask gave and sees. ECS gets
 	// [TaskAssignment.Batch].
 	StartedByUser string            `json:"su,omitempty"`
@@ -178,9 +180,11 @@ type ContainerOverride struct {
 	Name        string     `json:"n"`
 	Command     []string   `json:"cm,omitempty"`
 	Environment []Variable `json:"en,omitempty"`
-	CPU         *int32     `json:"c,omitempty"`
-	Memory      *int32     `json:"m,omitempty"`
-	Reservation *int32     `json:"mr,omitempty"`
+	// EnvironmentFiles are ARNs of objects in S3, each a file of variables.
+	EnvironmentFiles []string `json:"ef,omitempty"`
+	CPU              *int32   `json:"c,omitempty"`
+	Memory           *int32   `json:"m,omitempty"`
+	Reservation      *int32   `json:"mr,omitempty"`
 }
 
 // Variable is one environment variable of a container.

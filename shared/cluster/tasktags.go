@@ -78,7 +78,10 @@ func (s *Service) TaskTags(d *TaskDefinition) map[string]string {
 func (t *Task) LaunchSettings() *Launch {
 	_, managed := t.Tags[TagClusterName]
 	l := &Launch{ServiceOptions: ServiceOptions{ManagedTags: managed}, Tags: UserTags(t.Tags)}
-	if !managed && len(l.Tags) == 0 {
+	if t.Options != nil {
+		l.ExecuteCommand, l.Volumes = t.Options.ExecuteCommand, t.Options.Volumes
+	}
+	if l.ServiceOptions == (ServiceOptions{}) && len(l.Tags)+len(l.Volumes) == 0 {
 		return nil
 	}
 	return l
@@ -89,5 +92,6 @@ func (l *Launch) Equal(o *Launch) bool {
 	if l == nil || o == nil {
 		return l == o
 	}
-	return l.ServiceOptions == o.ServiceOptions && l.FromDefinition == o.FromDefinition && maps.Equal(l.Tags, o.Tags)
+	return l.ServiceOptions == o.ServiceOptions && l.FromDefinition == o.FromDefinition && maps.Equal(l.Tags, o.Tags) &&
+		EqualVolumes(l.Volumes, o.Volumes)
 }

@@ -33,7 +33,7 @@ func TestTaskTags(t *testing.T) {
 			if got := s.TaskTags(definition); !maps.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
-			if l := s.LaunchSettings(); l != nil && l.Tags["berth:strategy"] != "" {
+			if l := s.LaunchSettings(nil); l != nil && l.Tags["berth:strategy"] != "" {
 				t.Errorf("ECS would get %v", l.Tags)
 			}
 		})

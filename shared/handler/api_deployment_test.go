@@ -15,8 +15,9 @@ import (
 
 var (
 	group    = cluster.LoadBalancer{TargetGroup: "arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup/web/0a", Container: "app", Port: 80}
-	registry = cluster.Registry{ARN: "arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1", Container: "app", ContainerPort: 80}
-	subnet   = &cluster.Network{Subnets: []string{"subnet-1"}}
+	registry = cluster.Registry{ARN: "arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1", Container: "app",
+		ContainerPort: 80}
+	subnet = &cluster.Network{Subnets: []string{"subnet-1"}}
 )
 
 // balanced creates a service api with everything that a revision can have, as if its deployment
@@ -28,11 +29,16 @@ func (w *world) balanced() *cluster.Service {
 	w.ecs.define(def)
 	w.associate("spot")
 	w.createAs(operation.CreateService{
-		Cluster: prod, Name: "api", TaskDefinition: "vpc", Desired: new(4), Network: subnet, ServiceParameters: operation.ServiceParameters{
-			LoadBalancers: &[]cluster.LoadBalancer{group}, Registries: &[]cluster.Registry{registry}, Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}},
+		Cluster: prod, Name: "api", TaskDefinition: "vpc", Desired: new(4), Network: subnet,
+		ServiceParameters: operation.ServiceParameters{
+			LoadBalancers: &[]cluster.LoadBalancer{group}, Registries: &[]cluster.Registry{registry},
+			Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}},
 		},
 	})
-	return w.decided("api", func(s *cluster.Service) { s.Deployment.State, s.Deployment.Running = cluster.RolloutCompleted, 4 })
+	return w.decided("api", func(s *cluster.Service) {
+		s.Deployment.State,
+			s.Deployment.Running = cluster.RolloutCompleted, 4
+	})
 }
 
 // decided changes a service's row as placement does.
@@ -73,19 +79,34 @@ var updates = []struct {
 	refusal  string // instead
 	happened func(*cluster.Service) bool
 }{
-	{"TaskDefinition", operation.UpdateService{TaskDefinition: "vpc2"}, true, "", func(s *cluster.Service) bool { return s.Deployment.TaskDefinition == "vpc2:1" }},
+	{"TaskDefinition", operation.UpdateService{TaskDefinition: "vpc2"}, true, "",
+		func(s *cluster.Service) bool { return s.Deployment.TaskDefinition == "vpc2:1" }},
 	{"TaskDefinition", operation.UpdateService{TaskDefinition: "vpc:1"}, false, "", nil},
 	{"Force", operation.UpdateService{Force: true}, true, "", nil},
-	{"Network", operation.UpdateService{Network: &cluster.Network{Subnets: []string{"subnet-2"}}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network.Subnets[0] == "subnet-2" }},
+	{"Network", operation.UpdateService{Network: &cluster.Network{Subnets: []string{"subnet-2"}}}, true, "",
+		func(s *cluster.Service) bool { return s.Deployment.Network.Subnets[0] == "subnet-2" }},
 	{"Network", operation.UpdateService{Network: &cluster.Network{Subnets: []string{"subnet-1"}}}, false, "", nil},
-	{"Network", operation.UpdateService{Network: &cluster.Network{}}, false, "Network Configuration must be provided", nil},
+	{"Network", operation.UpdateService{Network: &cluster.Network{}}, false, "Network Configuration must be provided",
+		nil},
 	{"Network", operation.UpdateService{TaskDefinition: "web"}, false, "Network Configuration is not valid", nil},
-	{"Network", operation.UpdateService{TaskDefinition: "web", Network: &cluster.Network{}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network == nil }},
-	{"LoadBalancers", given(func(p *operation.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.LoadBalancers) == 0 }},
-	{"LoadBalancers", given(func(p *operation.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{group} }), false, "", nil},
-	{"Registries", given(func(p *operation.ServiceParameters) { p.Registries = &[]cluster.Registry{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.Registries) == 0 }},
-	{"Registries", given(func(p *operation.ServiceParameters) { p.Registries = &[]cluster.Registry{registry} }), false, "", nil},
-	{"Providers", given(func(p *operation.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} }), false, "needs forceNewDeployment", nil},
+	{"Network", operation.UpdateService{TaskDefinition: "web", Network: &cluster.Network{}}, true, "",
+		func(s *cluster.Service) bool { return s.Deployment.Network == nil }},
+	{"LoadBalancers", given(func(p *operation.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{} }), true,
+		"", func(s *cluster.Service) bool { return len(s.Deployment.LoadBalancers) == 0 }},
+	{"LoadBalancers", given(func(p *operation.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{group} }),
+		false, "", nil},
+	{"Registries", given(func(p *operation.ServiceParameters) { p.Registries = &[]cluster.Registry{} }), true, "",
+		func(s *cluster.Service) bool { return len(s.Deployment.Registries) == 0 }},
+	{"Registries", given(func(p *operation.ServiceParameters) { p.Registries = &[]cluster.Registry{registry} }), false,
+		"", nil},
+	{"Volumes", given(func(p *operation.ServiceParameters) { p.Volumes = &[]cluster.Volume{dataVolume} }), true, "",
+		func(s *cluster.Service) bool {
+			return cluster.EqualVolumes(s.Deployment.Volumes,
+				[]cluster.Volume{dataVolume})
+		}},
+	{"Volumes", given(func(p *operation.ServiceParameters) { p.Volumes = &[]cluster.Volume{} }), false, "", nil},
+	{"Providers", given(func(p *operation.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} }), false,
+		"needs forceNewDeployment", nil},
 	{"Providers", given(func(p *operation.ServiceParameters) {
 		p.Providers = &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}}
 	}), false, "", nil},
@@ -94,26 +115,46 @@ var updates = []struct {
 		c.Force = true
 		return c
 	}(), true, "", func(s *cluster.Service) bool { return len(s.Providers) == 0 }},
-	{"Desired", operation.UpdateService{Desired: new(7)}, false, "", func(s *cluster.Service) bool { return s.Desired == 7 }},
+	{"Desired", operation.UpdateService{Desired: new(7)}, false, "",
+		func(s *cluster.Service) bool { return s.Desired == 7 }},
 	{"Desired", operation.UpdateService{Desired: new(1001)}, false, "serviceRegistries has at most 1000", nil},
-	{"MinHealthy", operation.UpdateService{MinHealthy: new(50)}, false, "", func(s *cluster.Service) bool { return s.MinHealthy == 50 }},
-	{"MaxPercent", operation.UpdateService{MaxPercent: new(150)}, false, "", func(s *cluster.Service) bool { return s.MaxPercent == 150 }},
-	{"MaxPercent", operation.UpdateService{MaxPercent: new(100)}, false, "rebalancing does not support a maximumPercent of 100", nil},
-	{"Constraints", operation.UpdateService{Constraints: &[]cluster.PlacementConstraint{{Type: "distinctInstance"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Constraints) == 1 }},
-	{"Strategies", operation.UpdateService{Strategies: &[]cluster.PlacementStrategy{{Type: "spread", Field: "attribute:ecs.availability-zone"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Strategies) == 1 }},
-	{"Strategies", operation.UpdateService{Strategies: &[]cluster.PlacementStrategy{{Type: "random"}}}, false, "first placement strategy", nil},
-	{"PropagateTags", operation.UpdateService{PropagateTags: "SERVICE"}, false, "", func(s *cluster.Service) bool { return s.PropagateTags == "SERVICE" }},
-	{"Breaker", given(func(p *operation.ServiceParameters) { p.Breaker = &cluster.CircuitBreaker{Enable: true} }), false, "", func(s *cluster.Service) bool { return s.Breaker.Enable }},
+	{"MinHealthy", operation.UpdateService{MinHealthy: new(50)}, false, "",
+		func(s *cluster.Service) bool { return s.MinHealthy == 50 }},
+	{"MaxPercent", operation.UpdateService{MaxPercent: new(150)}, false, "",
+		func(s *cluster.Service) bool { return s.MaxPercent == 150 }},
+	{"MaxPercent", operation.UpdateService{MaxPercent: new(100)}, false,
+		"rebalancing does not support a maximumPercent of 100", nil},
+	{"Constraints", operation.UpdateService{Constraints: &[]cluster.PlacementConstraint{{Type: "distinctInstance"}}},
+		false, "", func(s *cluster.Service) bool { return len(s.Rules.Constraints) == 1 }},
+	{"Strategies", operation.UpdateService{Strategies: &[]cluster.PlacementStrategy{{Type: "spread",
+		Field: "attribute:ecs.availability-zone"}}}, false, "",
+		func(s *cluster.Service) bool { return len(s.Rules.Strategies) == 1 }},
+	{"Strategies", operation.UpdateService{Strategies: &[]cluster.PlacementStrategy{{Type: "random"}}}, false,
+		"first placement strategy", nil},
+	{"PropagateTags", operation.UpdateService{PropagateTags: "SERVICE"}, false, "",
+		func(s *cluster.Service) bool { return s.PropagateTags == "SERVICE" }},
+	{"Breaker", given(func(p *operation.ServiceParameters) { p.Breaker = &cluster.CircuitBreaker{Enable: true} }),
+		false, "", func(s *cluster.Service) bool { return s.Breaker.Enable }},
 	{"Alarms", given(func(p *operation.ServiceParameters) {
 		p.Alarms = &cluster.DeploymentAlarms{Enable: true, Names: []string{"a"}}
 	}), false, "", func(s *cluster.Service) bool { return s.Alarms.Enable }},
-	{"Early", given(func(p *operation.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 100} }), false, "", func(s *cluster.Service) bool { return s.Early.Enable }},
-	{"Early", given(func(p *operation.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 99} }), false, "must be at least minimumHealthyPercent, which is 100", nil},
+	{"Early", given(func(p *operation.ServiceParameters) {
+		p.Early = &cluster.EarlySuccess{Enable: true,
+			Percent: 100}
+	}), false, "", func(s *cluster.Service) bool { return s.Early.Enable }},
+	{"Early", given(func(p *operation.ServiceParameters) {
+		p.Early = &cluster.EarlySuccess{Enable: true,
+			Percent: 99}
+	}), false, "must be at least minimumHealthyPercent, which is 100", nil},
 	{"Controller", operation.UpdateService{Controller: new(cluster.DeploymentController(""))}, false, "", nil},
-	{"Grace", given(func(p *operation.ServiceParameters) { p.Grace = new(30) }), false, "", func(s *cluster.Service) bool { return s.Grace == 30 }},
-	{"ZoneRebalancing", given(func(p *operation.ServiceParameters) { p.ZoneRebalancing = new(false) }), false, "", func(s *cluster.Service) bool { return !s.ZoneRebalancing }},
-	{"ManagedTags", given(func(p *operation.ServiceParameters) { p.ManagedTags = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ManagedTags }},
-	{"ExecuteCommand", given(func(p *operation.ServiceParameters) { p.ExecuteCommand = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ExecuteCommand }},
+	{"Grace", given(func(p *operation.ServiceParameters) { p.Grace = new(30) }), false, "",
+		func(s *cluster.Service) bool { return s.Grace == 30 }},
+	{"ZoneRebalancing", given(func(p *operation.ServiceParameters) { p.ZoneRebalancing = new(false) }), false, "",
+		func(s *cluster.Service) bool { return !s.ZoneRebalancing }},
+	{"ManagedTags", given(func(p *operation.ServiceParameters) { p.ManagedTags = new(true) }), false, "",
+		func(s *cluster.Service) bool { return s.Options.ManagedTags }},
+	{"ExecuteCommand", given(func(p *operation.ServiceParameters) { p.ExecuteCommand = new(true) }), false, "",
+		func(s *cluster.Service) bool { return s.Options.ExecuteCommand }},
 }
 
 func TestAPI_WhatStartsADeployment(t *testing.T) {
@@ -140,13 +181,15 @@ func TestAPI_WhatStartsADeployment(t *testing.T) {
 			}
 			want(t, "deploys", after.Deployment.ID != before.Deployment.ID, c.deploys)
 			want(t, "is another service deployment", after.Release.ID != before.Release.ID, c.deploys)
-			wantCount(t, "service deployments", rows[*cluster.ServiceDeployment](w, state.PrefixDeployment), map[bool]int{false: 1, true: 2}[c.deploys])
+			wantCount(t, "service deployments", rows[*cluster.ServiceDeployment](w, state.PrefixDeployment),
+				map[bool]int{false: 1, true: 2}[c.deploys])
 			if c.happened != nil && !c.happened(after) {
 				t.Errorf("nothing happened: %s", show(after))
 			}
 		})
 	}
-	for _, of := range []reflect.Type{reflect.TypeFor[operation.UpdateService](), reflect.TypeFor[operation.ServiceParameters]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[operation.UpdateService](),
+		reflect.TypeFor[operation.ServiceParameters]()} {
 		for n := range of.NumField() {
 			if name := of.Field(n).Name; !slices.Contains(tested, name) {
 				t.Errorf("nothing says whether %s starts a deployment", name)
@@ -162,7 +205,8 @@ func TestAPI_Deployment(t *testing.T) {
 		d := s.Deployment
 		want(t, "reason", d.Reason, "ECS deployment "+d.ID+" in progress.")
 		want(t, "state", d.State, cluster.RolloutInProgress)
-		want(t, "service deployment", fmt.Sprint(s.Release.Status, " ", s.Release.Target == d.ID, s.Release.CreatedAt.Equal(epoch)), "PENDING true true")
+		want(t, "service deployment", fmt.Sprint(s.Release.Status, " ", s.Release.Target == d.ID,
+			s.Release.CreatedAt.Equal(epoch)), "PENDING true true")
 		wantCount(t, "sources", s.Release.Sources, 0)
 		row := rows[*cluster.ServiceDeployment](w, state.PrefixDeployment)[0]
 		want(t, "row", row.ID, s.Release.ID)
@@ -190,7 +234,8 @@ func TestAPI_Deployment(t *testing.T) {
 		history := rows[*cluster.ServiceDeployment](w, state.PrefixDeployment)
 		wantCount(t, "service deployments", history, 2)
 		want(t, "newest first", history[0].ID, s.Release.ID)
-		want(t, "end of the one before", fmt.Sprint(history[1].Status, " ", history[1].FinishedAt.Equal(epoch.Add(time.Minute))), "STOPPED true")
+		want(t, "end of the one before", fmt.Sprint(history[1].Status, " ",
+			history[1].FinishedAt.Equal(epoch.Add(time.Minute))), "STOPPED true")
 	})
 	t.Run("OfAnIncompleteOneIsNothingToRollBackTo", func(t *testing.T) {
 		w := newWorld(t)
@@ -234,7 +279,8 @@ func TestAPI_Deployment(t *testing.T) {
 	})
 	t.Run("UsesTheConstraintsOfNow", func(t *testing.T) {
 		w := newWorld(t)
-		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web",
+			Strategy: cluster.Daemon})
 		ssd := []cluster.PlacementConstraint{{Type: "memberOf", Expression: "attribute:disk == ssd"}}
 		s, err := w.update(operation.UpdateService{Name: "agent", Constraints: &ssd})
 		want(t, "error", err, nil)
@@ -286,19 +332,28 @@ func TestAPI_ZoneRebalancing(t *testing.T) {
 		refusal string // where it is asked for; by itself it is then off
 	}{
 		{"Plain", operation.CreateService{}, ""},
-		{"SpreadOverZonesFirst", operation.CreateService{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "spread", Field: zone}, {Type: "binpack", Field: "CPU"}}}}, ""},
-		{"BinpackFirst", operation.CreateService{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "binpack", Field: "CPU"}}}}, "binpack(CPU)"},
+		{"SpreadOverZonesFirst",
+			operation.CreateService{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "spread",
+				Field: zone}, {Type: "binpack", Field: "CPU"}}}}, ""},
+		{"BinpackFirst",
+			operation.CreateService{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "binpack",
+				Field: "CPU"}}}}, "binpack(CPU)"},
 		{"Daemon", operation.CreateService{Strategy: cluster.Daemon}, "daemon"},
 		{"NoRoomAbove", operation.CreateService{MaxPercent: new(100)}, "maximumPercent of 100"},
-		{"BoundToAZone", operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "memberOf", Expression: zone + " == a"}}}}, "placement constraints on " + zone},
-		{"OtherConstraint", operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "distinctInstance"}}}}, ""},
-		{"DomainPolicy", operation.CreateService{Rules: cluster.Rules{DomainPolicy: cluster.PolicyAdaptive}}, "domain policy adaptive"},
+		{"BoundToAZone",
+			operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "memberOf",
+				Expression: zone + " == a"}}}}, "placement constraints on " + zone},
+		{"OtherConstraint",
+			operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "distinctInstance"}}}}, ""},
+		{"DomainPolicy", operation.CreateService{Rules: cluster.Rules{DomainPolicy: cluster.PolicyAdaptive}},
+			"domain policy adaptive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			c.spec.Cluster, c.spec.Name, c.spec.TaskDefinition = prod, "web", "web"
 			want(t, "by itself", w.createAs(c.spec).ZoneRebalancing, c.refusal == "")
-			_, err := w.update(operation.UpdateService{Name: "web", ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(true)}})
+			_, err := w.update(operation.UpdateService{Name: "web",
+				ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(true)}})
 			c.spec.Name, c.spec.ZoneRebalancing = "asked", new(true)
 			_, created := w.api.Services.CreateService(ctx, c.spec)
 			if c.refusal == "" {
@@ -356,7 +411,8 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 		want(t, "order", strings.Join(got[:5], " "), strings.Join(ids, " "))
 	})
 	t.Run("AreFilteredByStatusAndTime", func(t *testing.T) {
-		running, _ := list(operation.ListServiceDeployments{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentInProgress}, Limit: 10})
+		running,
+			_ := list(operation.ListServiceDeployments{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentInProgress}, Limit: 10})
 		want(t, "in progress", strings.Join(running, " "), ids[0])
 		gone, _ := list(operation.ListServiceDeployments{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentStopped}, Limit: 10})
 		wantCount(t, "stopped", gone, 5)
@@ -367,7 +423,8 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 	})
 	t.Run("AreDescribedAsTheyAreNow", func(t *testing.T) {
 		ref := func(id string) operation.RecordRef { return operation.RecordRef{Cluster: prod, Service: "api", ID: id} }
-		found, failed, err := w.api.Deployments.DescribeServiceDeployments(ctx, []operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
+		found, failed, err := w.api.Deployments.DescribeServiceDeployments(ctx,
+			[]operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
 		want(t, "error", err, nil)
 		want(t, "running", found[0].Release.Running, 3)
 		want(t, "older", found[1].Status, cluster.DeploymentStopped)
@@ -379,14 +436,16 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 			refs = append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: r.IDDigits()})
 		}
 		wantCount(t, "revisions", refs, 6)
-		found, failed, err := w.api.Deployments.DescribeServiceRevisions(ctx, append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
+		found, failed, err := w.api.Deployments.DescribeServiceRevisions(ctx,
+			append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
 		want(t, "error", err, nil)
 		wantCount(t, "found", found, 6)
 		want(t, "load balancer", found[0].LoadBalancers[0], group)
 		wantCount(t, "missing", failed, 1)
 	})
 	t.Run("OfAnUnknownServiceAreNotFound", func(t *testing.T) {
-		_, _, err := w.api.Deployments.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "none"})
+		_, _, err := w.api.Deployments.ListServiceDeployments(ctx,
+			operation.ListServiceDeployments{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "")
 	})
 }
@@ -412,7 +471,8 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 			want(t, "stamp", s.Service.Stamp, version+1)
 			want(t, "again", w.api.Deployments.StopServiceDeployment(ctx, ref, how), nil)
 			want(t, "version", w.version(), version+1)
-			other := map[cluster.StopType]cluster.StopType{cluster.StopAbort: cluster.StopRollback, cluster.StopRollback: cluster.StopAbort}[how]
+			other := map[cluster.StopType]cluster.StopType{cluster.StopAbort: cluster.StopRollback,
+				cluster.StopRollback: cluster.StopAbort}[how]
 			wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, other), cluster.CodeConflict, string(status))
 		})
 	}
@@ -423,21 +483,26 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 			r.Status = cluster.DeploymentSuccessful
 			s.Release = &r
 		})
-		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
+		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict,
+			"SUCCESSFUL")
 		_, err := w.update(operation.UpdateService{Name: "api", Force: true})
 		want(t, "error", err, nil)
-		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
+		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict,
+			"SUCCESSFUL")
 	})
 	t.Run("WithNothingToRollBackToIsNotRolledBack", func(t *testing.T) {
 		w := newWorld(t)
 		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: w.create("web", "web", 1).Release.ID}
-		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopRollback), cluster.CodeInvalidParameter, "no deployment of the service was completed")
+		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopRollback),
+			cluster.CodeInvalidParameter, "no deployment of the service was completed")
 		want(t, "stop", w.service("web").Service.Release.Stop, "")
 	})
 	t.Run("UnknownIsNotFound", func(t *testing.T) {
 		w, ref := deployed(t)
-		for _, ref := range []operation.RecordRef{{Cluster: prod, Service: "api", ID: "x"}, {Cluster: prod, Service: "x", ID: ref.ID}, {Cluster: "x", Service: "api", ID: ref.ID}} {
-			wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeDeploymentNotFound, "Service deployment not found.")
+		for _, ref := range []operation.RecordRef{{Cluster: prod, Service: "api", ID: "x"},
+			{Cluster: prod, Service: "x", ID: ref.ID}, {Cluster: "x", Service: "api", ID: ref.ID}} {
+			wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort),
+				cluster.CodeDeploymentNotFound, "Service deployment not found.")
 		}
 	})
 }

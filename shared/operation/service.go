@@ -58,6 +58,7 @@ type ServiceParameters struct {
 	Early           *cluster.EarlySuccess
 	LoadBalancers   *[]cluster.LoadBalancer
 	Registries      *[]cluster.Registry
+	Volumes         *[]cluster.Volume
 	Grace           *int // seconds
 	ZoneRebalancing *bool
 	Providers       *[]cluster.ProviderShare

@@ -24,6 +24,7 @@ type SubmitTasks struct {
 	Overrides      *cluster.Overrides
 	Rules          cluster.Rules
 	Network        *cluster.Network
+	Options        *cluster.TaskOptions // nil for none
 	// Wait is the value of the tag berth:wait: a duration, or "forever". If it is empty, a task
 	// that finds no instance fails.
 	Wait   string
@@ -57,8 +58,8 @@ type ListTasks struct {
 	Limit     int    // 0: all in one page
 }
 
-// A TaskPage is a page of a list of tasks, sorted by id. The tasks of a service are on one page or on
-// neighbouring ones; those that Berth did not start are on the last pages.
+// A TaskPage is a page of a list of tasks, sorted by id. The tasks of a service are on one page or
+// on neighbouring ones; those that Berth did not start are on the last pages.
 type TaskPage struct {
 	IDs []string
 	// Next is where the next page begins; "" after the last one.

@@ -438,3 +438,54 @@ func TestDeregisterNeedsForceWhereTasksRun(t *testing.T) {
 	expect(t, "task", w.task(task).Last, cluster.TaskStopped)
 	expect(t, "instance", w.instance(id).Status, cluster.InstanceInactive)
 }
+
+// A volume with configuredAtLaunch needs an agent that attaches EBS volumes, and exactly one
+// configuration at the start. The task shows it as ECS describes attachments.
+func TestVolumesAtLaunch(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	ids := w.add(2, ec2.Machine{Type: "m5.large"})
+	d := must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{Family: new("db"),
+		ContainerDefinitions: []types.ContainerDefinition{container("app", 1, 6)},
+		Volumes: []types.Volume{{Name: new("data"), ConfiguredAtLaunch: new(true)},
+			{Name: new("scratch")}}})
+	if !slices.ContainsFunc(d.TaskDefinition.RequiresAttributes, func(a types.Attribute) bool {
+		return *a.Name == "ecs.capability.storage.ebs-task-volume-attach"
+	}) {
+		t.Errorf("requiresAttributes: %v", d.TaskDefinition.RequiresAttributes)
+	}
+	volume := cluster.Volume{Name: "data", Role: "arn:aws:iam::123456789012:role/r", GiB: 20, Kept: true}
+	other, noRole := volume, volume
+	other.Name, noRole.Role = "scratch", ""
+	for name, volumes := range map[string][]cluster.Volume{
+		"Missing": nil, "Twice": {volume, volume}, "NotAtLaunch": {other}, "NoRole": {noRole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "db:1",
+				Instances: ids[:1],
+				Launch:    &cluster.Launch{Volumes: volumes}})
+			wantCode(t, err, cluster.CodeInvalidParameter)
+		})
+	}
+	out, err := w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "db:1", Instances: ids,
+		Launch: &cluster.Launch{Volumes: []cluster.Volume{volume}}})
+	if err != nil || len(out.Tasks) != 2 {
+		t.Fatal(out, err)
+	}
+	shown := must(t, w.ECS.Tasks.DescribeTasks, &ecs.DescribeTasksInput{Cluster: new("prod"),
+		Tasks: []string{out.Tasks[0].ID, out.Tasks[1].ID}})
+	volumeIDs := map[string]bool{}
+	for _, task := range shown.Tasks {
+		a := task.Attachments[0]
+		details := map[string]string{}
+		for _, d := range a.Details {
+			details[*d.Name] = *d.Value
+		}
+		volumeIDs[details["volumeId"]] = true
+		delete(details, "volumeId")
+		expect(t, "attachment", *a.Type+" "+*a.Status, "AmazonElasticBlockStorage ATTACHED")
+		expect(t, "details", fmt.Sprint(details), fmt.Sprint(map[string]string{"roleArn": volume.Role,
+			"volumeName": "data",
+			"sizeInGiB":  "20", "deleteOnTermination": "false"}))
+	}
+	expect(t, "volumes", len(volumeIDs), 2)
+}

@@ -410,7 +410,9 @@ var special = map[string]types.TaskDefinition{
 		ContainerDefinitions: shop.ContainerDefinitions},
 	"awsvpc": {NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: shop.ContainerDefinitions},
 	"bound":  {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
-	"roles":  {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
+	"volume": {Volumes: []types.Volume{{Name: new("data"), ConfiguredAtLaunch: new(true)}, {Name: new("host")}},
+		ContainerDefinitions: shop.ContainerDefinitions},
+	"roles": {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
 }
 
 func newCloud() *cloud {

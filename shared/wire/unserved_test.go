@@ -11,9 +11,9 @@ import (
 // refusedSamples has a use of each member that some operation refuses, by path; by operation and
 // path if the operations need different ones.
 var refusedSamples = map[string]string{
-	"launchType": `"FARGATE"`, "role": `"r"`, "referenceId": `"r"`,
+	"launchType": `"FARGATE"`, "referenceId": `"r"`,
 	"serviceConnectConfiguration": `{"enabled":true}`, "vpcLatticeConfigurations": `[{"portName":"p"}]`,
-	"monitoring": `{}`, "gatewayConnectors": `[{}]`, "volumeConfigurations": `[{"name":"v"}]`,
+	"monitoring": `{}`, "gatewayConnectors": `[{}]`,
 	"deploymentController.type": `"CODE_DEPLOY"`, "deploymentConfiguration.strategy": `"BLUE_GREEN"`,
 	"deploymentConfiguration.bakeTimeInMinutes":   `5`,
 	"deploymentConfiguration.lifecycleHooks":      `[{"hookTargetArn":"a"}]`,
@@ -25,10 +25,8 @@ var refusedSamples = map[string]string{
 		`"containerName":"app","containerPort":80}]`,
 	"UpdateService.serviceRegistries": `[{"registryArn":"arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1",` +
 		`"containerName":"app","containerPort":80}],"taskDefinition":"shop"`,
-	"enableExecuteCommand":       `true`,
 	"overrides.ephemeralStorage": `{"sizeInGiB":21}`, "overrides.inferenceAcceleratorOverrides": `[{"deviceName":"d"}]`,
 	"overrides.containerOverrides.resourceRequirements": `[{"type":"GPU","value":"1"}]`,
-	"overrides.containerOverrides.environmentFiles":     `[{"type":"s3","value":"arn"}]`,
 	"resourceManagementType":                            `"CUSTOMER"`, "daemonName": `"d"`, "cluster": `"prod"`,
 	"managedInstancesProvider": `{}`, "name": `"fargateFIPSMode"`,
 }

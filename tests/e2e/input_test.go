@@ -125,7 +125,8 @@ func (w *inputTarget) visibleState(t *testing.T) string {
 	for operation, body := range map[string]string{
 		"ListClusters": `{}`, "ListTaskDefinitions": `{}`, "ListServices": `{}`,
 		"DescribeServices": `{"services": ["web"]}`,
-		"ListTasks":        `{}`, "ListAttributes": `{"targetType": "container-instance"}`, "ListContainerInstances": `{}`,
+		"ListTasks":        `{}`, "ListAttributes": `{"targetType": "container-instance"}`,
+		"ListContainerInstances":     `{}`,
 		"DescribeContainerInstances": fmt.Sprintf(`{"containerInstances": [%q]}`, w.instance),
 	} {
 		status, answer := w.sendRequest(t, operation, body)
@@ -297,8 +298,8 @@ func (w *inputTarget) mistakes() []mistake {
 
 		{"OperationNotServed", "CreateDaemon", `{}`, badRequest, "UnsupportedFeatureException", "CreateDaemon"},
 		{"OperationThatIsNone", "MakeCoffee", `{}`, badRequest, "UnknownOperationException", "MakeCoffee"},
-		{"MemberNotServed", "CreateService", create(`"desiredCount": 1, "volumeConfigurations": [{"name": "v"}]`),
-			badRequest, "UnsupportedFeatureException", "volumeConfigurations"},
+		{"MemberNotServed", "CreateService", create(`"desiredCount": 1, "monitoring": {}`),
+			badRequest, "UnsupportedFeatureException", "monitoring"},
 		{"LoadBalancerWithoutTargetGroup", "CreateService",
 			create(`"desiredCount": 1, "loadBalancers": [{"containerName": "web"}]`), badRequest,
 			"InvalidParameterException", "loadBalancers.targetGroupArn"},

@@ -28,9 +28,9 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing()),
+	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), volumes()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
-		askedChanges, rebalancing()),
+		askedChanges, rebalancing(), volumes()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -104,6 +104,32 @@ func taskSets() []string {
 		} {
 			fields = append(fields, service+deployment+".Set"+field)
 		}
+	}
+	return fields
+}
+
+// volumes returns the fields of volumes at launch and of tasks' own options, which the first two
+// versions did not have.
+func volumes() (fields []string) {
+	const service = "service# *cluster.Service.ServiceStatus."
+	lists := []string{"outbox# *state.Outbox.Launch.", "revision# *cluster.ServiceRevision.Revision.",
+		service + "Deployment.Revision.", service + "Last.", service + "Older[].Revision."}
+	for _, options := range []string{"request# *state.Request.Options", "task# *cluster.Task.TaskSpec.Options"} {
+		fields = append(fields, options, options+".ExecuteCommand")
+		lists = append(lists, options+".")
+	}
+	for _, list := range lists {
+		for _, field := range []string{
+			"", "[]", "[].Name", "[].Role", "[].Type", "[].GiB", "[].Snapshot", "[].InitRate", "[].IOPS",
+			"[].Throughput", "[].FileSystem", "[].Encrypted", "[].KMSKey", "[].Kept", "[].Tags", "[].Tags.Propagate",
+			"[].Tags.Own", "[].Tags.Own{}",
+		} {
+			fields = append(fields, list+"Volumes"+field)
+		}
+	}
+	for _, overrides := range []string{"request# *state.Request.", "task# *cluster.Task.TaskSpec."} {
+		const files = "Overrides.Containers[].EnvironmentFiles"
+		fields = append(fields, overrides+files, overrides+files+"[]")
 	}
 	return fields
 }

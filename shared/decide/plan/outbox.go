@@ -41,9 +41,10 @@ func (b *Builder) AddStart(t *cluster.Task) {
 // startsOf returns the open commit's outbox row for the starts of the task's batch.
 func (b *Builder) startsOf(t *cluster.Task) *state.Outbox {
 	network, s := t.Network, b.snap.Services[t.Service]
+	var revision *cluster.Revision
 	if s != nil && t.Service != "" {
-		if r := s.Revision(t.Revision); r != nil {
-			network = r.Network
+		if revision = s.Revision(t.Revision); revision != nil {
+			network = revision.Network
 		}
 	}
 	var launch *cluster.Launch
@@ -51,7 +52,7 @@ func (b *Builder) startsOf(t *cluster.Task) *state.Outbox {
 	case t.Service == "":
 		launch = t.LaunchSettings()
 	case s != nil && s.Short == t.Owner:
-		launch = s.LaunchSettings()
+		launch = s.LaunchSettings(revision)
 	}
 	return b.outboxFor(state.Outbox{Owner: t.Owner, TaskDefinition: t.TaskDefinition, Batch: t.Batch, Network: network,
 		Launch: launch})

@@ -141,7 +141,7 @@ func changedRevision(
 	now := s.Deployment.Revision
 	r = cluster.Revision{
 		TaskDefinition: cmp.Or(definition, now.TaskDefinition), Network: now.Network, LoadBalancers: now.LoadBalancers,
-		Registries: now.Registries,
+		Registries: now.Registries, Volumes: now.Volumes,
 	}
 	if c.Network != nil {
 		r.Network = c.Network
@@ -155,7 +155,11 @@ func changedRevision(
 	if c.Registries != nil {
 		r.Registries = *c.Registries
 	}
+	if c.Volumes != nil {
+		r.Volumes = *c.Volumes
+	}
 	same := r.TaskDefinition == now.TaskDefinition && r.Network.Equal(now.Network) &&
-		slices.Equal(r.LoadBalancers, now.LoadBalancers) && slices.Equal(r.Registries, now.Registries)
+		slices.Equal(r.LoadBalancers, now.LoadBalancers) && slices.Equal(r.Registries, now.Registries) &&
+		cluster.EqualVolumes(r.Volumes, now.Volumes)
 	return r, !same
 }

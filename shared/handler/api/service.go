@@ -183,7 +183,7 @@ func (a *Services) newService(
 	s.Providers = listOrNil(spec.Providers)
 	setDeployment(s, cluster.Revision{
 		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listOrNil(spec.LoadBalancers),
-		Registries: listOrNil(spec.Registries),
+		Registries: listOrNil(spec.Registries), Volumes: listOrNil(spec.Volumes),
 	}, now)
 	err := checkRebalancing(s, def)
 	if spec.ZoneRebalancing == nil {

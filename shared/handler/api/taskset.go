@@ -289,6 +289,7 @@ func checkExternalUpdate(c operation.UpdateService) error {
 		{c.Network != nil, "network parameters"},
 		{c.LoadBalancers != nil, "load balancers"},
 		{c.Registries != nil, "service registries"},
+		{c.Volumes != nil, "volume configurations"},
 		{c.Providers != nil, "capacity provider strategy"},
 	} {
 		if refused.used {

@@ -263,6 +263,11 @@ func requiredAttributes(d *types.TaskDefinition) []types.Attribute {
 	if d.NetworkMode == types.NetworkModeAwsvpc {
 		names["ecs.capability.task-eni"] = true
 	}
+	for _, v := range d.Volumes {
+		if value(v.ConfiguredAtLaunch) {
+			names[volumeCapability] = true
+		}
+	}
 	for _, c := range d.ContainerDefinitions {
 		if c.LogConfiguration != nil {
 			names["com.amazonaws.ecs.capability.logging-driver."+string(c.LogConfiguration.LogDriver)] = true

@@ -60,6 +60,7 @@ func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 			network:        in.NetworkConfiguration,
 			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
 			managedTags:    in.EnableECSManagedTags,
+			volumes:        in.VolumeConfigurations,
 		}, now)
 		for _, t := range tasks {
 			d := t.describe(e.kernel.Account)

@@ -23,7 +23,7 @@ var capabilities = []string{
 	"com.amazonaws.ecs.capability.logging-driver.awsfirelens",
 	"com.amazonaws.ecs.capability.privileged-container", "com.amazonaws.ecs.capability.task-iam-role",
 	"ecs.capability.container-health-check", "ecs.capability.container-ordering",
-	"ecs.capability.execution-role-awslogs",
+	"ecs.capability.execution-role-awslogs", volumeCapability,
 	"ecs.capability.task-eni",
 }
 

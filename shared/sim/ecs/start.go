@@ -20,6 +20,7 @@ type startRequest struct {
 	definitionTags                        bool // propagateTags TASK_DEFINITION
 	managedTags                           bool // enableECSManagedTags
 	network                               *types.NetworkConfiguration
+	volumes                               []types.TaskVolumeConfiguration
 }
 
 // startedByPattern is ECS's rule for startedBy (ECS API, StartTask). Berth's own, such as
@@ -89,6 +90,9 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	if (d.Def.NetworkMode == types.NetworkModeAwsvpc) != (r.network != nil) {
 		return nil, nil,
 			invalidParameter("A network configuration is for task definitions in awsvpc mode, and they need one.")
+	}
+	if err := checkVolumes(d, r.volumes); err != nil {
+		return nil, nil, err
 	}
 	return c, d, checkOverrides(d, &r.overrides)
 }
@@ -174,6 +178,7 @@ func (e *agents) createTask(i *instance, d *definition, r *startRequest, need ta
 		subnets := c.AwsvpcConfiguration.Subnets
 		t.Subnet = subnets[t.Seq%int64(len(subnets))]
 	}
+	t.Volumes = r.volumes
 	if t.Group == "" {
 		t.Group = "family:" + *d.Def.Family
 	}

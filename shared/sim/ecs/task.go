@@ -35,6 +35,8 @@ type taskSpec struct {
 	ENI                   bool  `json:",omitempty"` // has a network interface of its own
 	// Subnet is where its network interface is; empty in files of earlier versions.
 	Subnet string `json:",omitempty"`
+	// Volumes are those that ECS created for the task.
+	Volumes []types.TaskVolumeConfiguration `json:",omitempty"`
 }
 
 // reportedTask is what ECS knows of a task: what its agent reported.
@@ -227,6 +229,9 @@ func (t *task) describe(account cluster.Account) types.Task {
 	}
 	if t.ENI {
 		d.Attachments = append(d.Attachments, t.interfaceAttachment(account.Region))
+	}
+	for _, v := range t.Volumes {
+		d.Attachments = append(d.Attachments, t.volumeAttachment(v))
 	}
 	gpus := t.GPUs
 	for n, c := range t.def.Def.ContainerDefinitions {

@@ -176,6 +176,7 @@ func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.R
 		CreatedAt:          shape.TimeOrNil(r.CreatedAt), LoadBalancers: loadBalancerShapes(r.LoadBalancers),
 		ServiceRegistries:    registryShapes(r.Registries),
 		NetworkConfiguration: shape.NetworkShape(r.Network), ContainerImages: []types.ContainerImage{},
+		VolumeConfigurations: shape.ServiceVolumeShapes(r.Volumes),
 	}
 	out.LaunchType, out.CapacityProviderStrategy = launchShape(v, r.Providers)
 	d, err := o.definitions.cachedDefinition(ctx, r.TaskDefinition)

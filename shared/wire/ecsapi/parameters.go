@@ -26,6 +26,9 @@ func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters,
 	if p.Registries, err = parseList(in.ServiceRegistries, parseRegistries); err != nil {
 		return p, err
 	}
+	if p.Volumes, err = parseList(in.VolumeConfigurations, parseServiceVolumes); err != nil {
+		return p, err
+	}
 	if p.Providers, err = parseList(in.CapacityProviderStrategy, parseStrategy); err != nil {
 		return p, err
 	}
@@ -80,7 +83,6 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 			controller == types.DeploymentControllerTypeCodeDeploy},
 		unserved{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil &&
 			in.ServiceConnectConfiguration.Enabled},
-		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"vpcLatticeConfigurations", len(in.VpcLatticeConfigurations) > 0},
 		unserved{"gatewayConnectors", len(in.GatewayConnectors) > 0},
 		unserved{"monitoring", in.Monitoring != nil},

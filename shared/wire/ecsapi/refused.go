@@ -15,7 +15,7 @@ const (
 	noExpress  = "an Express service's load balancer and roles are ECS's own; CreateService takes target groups"
 	noDaemons  = "managed daemons run on Managed Instances only; use a service with the scheduling strategy DAEMON"
 	noHooks    = "only blue/green, linear and canary deployments pause, which are not served"
-	noAgents   = "agents report to ECS itself, which tells Berth"
+	noAgents   = "agents poll ECS itself and report to it, and Berth reads its events; give agents no other endpoint"
 	noExec     = "a session leads to ECS's own task; call ECS itself with the ARN that it gave the task"
 	noConnect  = "no service belongs to a namespace, because Service Connect is not served"
 )
@@ -83,17 +83,16 @@ var (
 		{Member: "deploymentConfiguration.linearConfiguration"},
 		{Member: "deploymentConfiguration.lifecycleHooks"},
 		{Member: "loadBalancers.advancedConfiguration"}, {Member: "loadBalancers.loadBalancerName"},
-		{Member: "serviceConnectConfiguration"}, {Member: "volumeConfigurations"},
+		{Member: "serviceConnectConfiguration"},
 		{Member: "vpcLatticeConfigurations"}, {Member: "gatewayConnectors"}, {Member: "monitoring"},
 		{Member: "capacityProviderStrategy.capacityProvider",
 			Values: "FARGATE, FARGATE_SPOT"},
 		{Member: "serviceRegistries", Values: "in the network modes bridge and host"},
 	}
 	refusedOfTasks = []Refusal{
-		{Member: "volumeConfigurations"}, {Member: "referenceId"}, {Member: "enableExecuteCommand"},
+		{Member: "referenceId"},
 		{Member: "overrides.ephemeralStorage"}, {Member: "overrides.inferenceAcceleratorOverrides"},
 		{Member: "overrides.containerOverrides.resourceRequirements"},
-		{Member: "overrides.containerOverrides.environmentFiles"},
 	}
 	refusedOfProviders = []Refusal{{Member: "cluster"}}
 	refusedLaunchType  = Refusal{Member: "launchType", Values: "FARGATE, MANAGED_INSTANCES"}
@@ -103,7 +102,7 @@ var (
 // in their inputs is served.
 func RefusedMembers() map[string][]Refusal {
 	out := map[string][]Refusal{
-		"CreateService": append(slices.Clone(refusedOfServices), refusedLaunchType, Refusal{Member: "role"},
+		"CreateService": append(slices.Clone(refusedOfServices), refusedLaunchType,
 			Refusal{Member: "capacityProviderStrategy", Values: "with the scheduling strategy DAEMON"}),
 		"UpdateService": slices.Clone(refusedOfServices),
 		"CreateTaskSet": {refusedLaunchType,
@@ -134,4 +133,21 @@ func RefusedMembers() map[string][]Refusal {
 		}
 	}
 	return out
+}
+
+// An unserved is an input member that Berth does not serve, and whether the caller uses it.
+type unserved struct {
+	name string
+	used bool
+}
+
+// refuseUnserved refuses the first member in use, by name, as an UnsupportedFeatureException.
+// `TestUnserved` of package wire shows that no member is ignored.
+func refuseUnserved(members ...unserved) error {
+	for _, m := range members {
+		if m.used {
+			return input.Unsupported(m.name)
+		}
+	}
+	return nil
 }

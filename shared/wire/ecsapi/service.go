@@ -72,7 +72,7 @@ func (o *serviceOperations) newService(
 	}
 	err = o.definitions.checkRevision(ctx, &cluster.Revision{
 		TaskDefinition: spec.TaskDefinition, LoadBalancers: input.Value(spec.LoadBalancers),
-		Registries: input.Value(spec.Registries),
+		Registries: input.Value(spec.Registries), Volumes: input.Value(spec.Volumes),
 	}, spec.Rules.External)
 	if err != nil {
 		return nil, err
@@ -103,11 +103,11 @@ func (o *serviceOperations) updateService(
 	return &ecs.UpdateServiceOutput{Service: serviceShape(o.Account, d)}, nil
 }
 
-// checkChange checks load balancers and registries against the task definition if one of them
-// changes. It assumes for the others what the service has now. So a new definition without the
+// checkChange checks load balancers, registries and volumes against the task definition if one of
+// them changes. It assumes for the others what the service has now. So a new definition without the
 // container that a load balancer names is refused, although the load balancers were not mentioned.
 func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateService) error {
-	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil {
+	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil && c.Volumes == nil {
 		return nil
 	}
 	found, _, err := o.services.DescribeServices(ctx, c.Cluster, []string{c.Name})
@@ -121,6 +121,9 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 	}
 	if c.Registries != nil {
 		now.Registries = *c.Registries
+	}
+	if c.Volumes != nil {
+		now.Volumes = *c.Volumes
 	}
 	now.TaskDefinition = cmp.Or(c.TaskDefinition, now.TaskDefinition)
 	return o.definitions.checkRevision(ctx, &now, found[0].Service.Rules.External)
@@ -151,7 +154,7 @@ func (o *taskDefinitions) checkRevision(ctx context.Context, r *cluster.Revision
 			return err
 		}
 	}
-	return nil
+	return o.checkVolumes(ctx, r.TaskDefinition, r.Volumes, external)
 }
 
 // deleteService answers with the service, which is DRAINING until its tasks have stopped.

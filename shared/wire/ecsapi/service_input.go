@@ -1,7 +1,9 @@
 package ecsapi
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -44,6 +46,9 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	if spec.TaskDefinition, err = o.parseDefinition(in, spec.Controller); err != nil {
 		return spec, err
 	}
+	if spec.Role, err = o.parseRole(in); err != nil {
+		return spec, err
+	}
 	if spec.Tags, err = checkTags(in.Tags, ruleTags); err != nil {
 		return spec, err
 	}
@@ -82,12 +87,38 @@ func (o *serviceOperations) parseDefinition(
 		return "", input.Invalid("LoadBalancers must be empty or null.")
 	case len(in.ServiceRegistries) > 0:
 		return "", input.Invalid("ServiceRegistries must be empty or null.")
+	case len(in.VolumeConfigurations) > 0:
+		return "", input.Invalid("VolumeConfigurations must be empty or null.")
 	case in.LaunchType != "":
 		return "", input.Invalid("LaunchType must be blank.")
 	case len(in.CapacityProviderStrategy) > 0:
 		return "", input.Invalid("CapacityProviderStrategy must be empty or null.")
 	}
 	return "", nil
+}
+
+// serviceRoles matches the name of a role, with its path.
+var serviceRoles = regexp.MustCompile(`^[\x21-\x7e]{1,576}$`)
+
+// parseRole returns the ARN of the role that the caller gives for the calls of load balancers. It
+// is kept and shown: Berth registers targets by its own role. Where ECS demands its service-linked
+// role, no other may be given (texts of ECS).
+func (o *serviceOperations) parseRole(in *ecs.CreateServiceInput) (string, error) {
+	role := input.Value(in.Role)
+	switch {
+	case role == "":
+		return "", nil
+	case len(in.LoadBalancers) == 0:
+		return "", input.Invalid("A role was passed, but no load balancers were present.")
+	case len(in.LoadBalancers) > 1 || len(in.ServiceRegistries) > 0 || in.NetworkConfiguration != nil:
+		return "", input.Invalid("You cannot specify an IAM role for services that require a service linked role.")
+	case volumeRoles.MatchString(role):
+		return role, nil
+	case strings.HasPrefix(role, "arn:") || !serviceRoles.MatchString(role):
+		return "", input.Invalid("role is %.300q, expected the name or ARN of a role.", role)
+	}
+	before, _, _ := strings.Cut(o.Account.RootARN(), "root")
+	return before + "role/" + strings.TrimPrefix(role, "/"), nil
 }
 
 // checkStrategy checks the desired count and the percentages against the scheduling strategy.
@@ -142,7 +173,6 @@ func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 		return err
 	}
 	return refuseUnserved(
-		unserved{"role", input.Value(in.Role) != ""},
 		unserved{"capacityProviderStrategy with the daemon scheduling strategy",
 			daemon && len(in.CapacityProviderStrategy) > 0},
 	)

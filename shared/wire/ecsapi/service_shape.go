@@ -98,6 +98,7 @@ func deploymentShape(
 		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
 	}
 	out.LaunchType, out.CapacityProviderStrategy = launchShape(v, d.Providers)
+	out.VolumeConfigurations = shape.ServiceVolumeShapes(d.Volumes)
 	return out
 }
 

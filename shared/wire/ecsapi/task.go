@@ -41,7 +41,7 @@ func (o *taskOperations) operations() map[string]awsjson.Operation {
 // out the clientToken, so that a token used with other parameters is recognized.
 func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTaskOutput, error) {
 	if err := checkRunFeatures(in); err != nil {
-		return nil, err
+		return nil, o.networkFault(ctx, in, err)
 	}
 	spec := operation.SubmitTasks{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "",
 		StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group), ManagedTags: in.EnableECSManagedTags,
@@ -71,7 +71,7 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	}
 	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{
 		in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints,
-		in.PlacementStrategy, in.CapacityProviderStrategy,
+		in.PlacementStrategy, in.CapacityProviderStrategy, in.VolumeConfigurations, in.EnableExecuteCommand,
 	})
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
@@ -116,10 +116,22 @@ func checkRunFeatures(in *ecs.RunTaskInput) error {
 		return err
 	}
 	return refuseUnserved(
-		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
-		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
 		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
 	)
+}
+
+// networkFault returns ECS's error for a task of Fargate in awsvpc mode without a network, which
+// ECS finds first, or else the refusal of its launch type.
+func (o *taskOperations) networkFault(ctx context.Context, in *ecs.RunTaskInput, refusal error) error {
+	ref, err := o.TaskDefinitionName(input.Value(in.TaskDefinition))
+	if err != nil || in.LaunchType != types.LaunchTypeFargate || in.NetworkConfiguration != nil {
+		return refusal
+	}
+	d, err := o.definitions.cachedDefinition(ctx, ref)
+	if err != nil || d.NetworkMode != types.NetworkModeAwsvpc {
+		return refusal
+	}
+	return input.Invalid("Network Configuration must be provided when networkMode 'awsvpc' is specified.")
 }
 
 // checkPropagateTags refuses to take a standalone task's tags from a service, as ECS does.
@@ -133,8 +145,6 @@ func checkPropagateTags(from types.PropagateTags) error {
 // startTask reads StartTask: a task on each of 1 to 10 instances, each named once.
 func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
 	err := errors.Join(checkPropagateTags(in.PropagateTags), refuseUnserved(
-		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
-		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
 		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
 	))
 	if err != nil {
@@ -163,7 +173,8 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 		spec.Instances = append(spec.Instances, id)
 	}
 	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{definition: in.TaskDefinition, overrides: in.Overrides,
-		tags: in.Tags, network: in.NetworkConfiguration})
+		tags: in.Tags, network: in.NetworkConfiguration, volumes: in.VolumeConfigurations,
+		exec: in.EnableExecuteCommand})
 	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
@@ -174,9 +185,21 @@ type commonInput struct {
 	overrides   *types.TaskOverride
 	tags        []types.Tag
 	network     *types.NetworkConfiguration
-	constraints []types.PlacementConstraint // of RunTask, as all that follow
+	constraints []types.PlacementConstraint // of RunTask, as the two that follow
 	strategies  []types.PlacementStrategy
 	providers   []types.CapacityProviderStrategyItem
+
+	volumes []types.TaskVolumeConfiguration // of both
+	exec    bool                            // enableExecuteCommand
+}
+
+// parseOptions reads what ECS itself acts on, nil if there is nothing.
+func (a *commonInput) parseOptions() (*cluster.TaskOptions, error) {
+	volumes, err := parseTaskVolumes(a.volumes)
+	if err != nil || len(volumes) == 0 && !a.exec {
+		return nil, err
+	}
+	return &cluster.TaskOptions{ExecuteCommand: a.exec, Volumes: volumes}, nil
 }
 
 // submitTasks checks the common members and submits the request, in this order:
@@ -225,6 +248,9 @@ func (o *taskOperations) submitTasks(
 	if spec.Network, err = shape.ParseNetwork(a.network); err != nil {
 		return nil, nil, err
 	}
+	if spec.Options, err = a.parseOptions(); err != nil {
+		return nil, nil, err
+	}
 	tasks, failed, found, err := o.scheduler.FindSubmittedTasks(ctx, spec)
 	if err == nil && !found {
 		tasks, failed, err = o.newTasks(ctx, spec, ref)
@@ -253,6 +279,13 @@ func (o *taskOperations) newTasks(
 	// StartTask names the instance, which may be an external one, so either compatibility will do.
 	if err := checkCompatible(d, spec.Rules.External); err != nil &&
 		(spec.Kind == cluster.RunTask || checkCompatible(d, true) != nil) {
+		return nil, nil, err
+	}
+	var volumes []cluster.Volume
+	if spec.Options != nil {
+		volumes = spec.Options.Volumes
+	}
+	if err := o.definitions.checkVolumes(ctx, spec.TaskDefinition, volumes, spec.Rules.External); err != nil {
 		return nil, nil, err
 	}
 	return o.scheduler.SubmitTasks(ctx, spec)

@@ -11,14 +11,12 @@ import (
 var refusalReasons = map[string]string{
 	"cluster":                  reasonManagedInstances,
 	"managedInstancesProvider": reasonManagedInstances,
-	"role":                     "Berth registers tasks with load balancers by its own role",
 	"launchType":               reasonFargate,
 	"capacityProviderStrategy.capacityProvider": reasonFargate,
 	"capacityProviderStrategy":                  "a DAEMON service has a task on every instance",
-	"loadBalancers.loadBalancerName":            "a Classic Load Balancer has no target groups; give a targetGroupArn",
+	"loadBalancers.loadBalancerName":            reasonClassic,
 	"loadBalancers.advancedConfiguration":       reasonBlueGreen,
 	"serviceRegistries":                         "ECS tells no instance's address; use the network mode awsvpc",
-	"volumeConfigurations":                      "volumes come from the task definition; Berth creates none at launch",
 	"serviceConnectConfiguration": "ECS adds Service Connect's proxy only to tasks of its own services; " +
 		"use serviceRegistries",
 	"vpcLatticeConfigurations":                          reasonGateway,
@@ -36,11 +34,9 @@ var refusalReasons = map[string]string{
 	"overrides.ephemeralStorage":                        reasonFargate,
 	"overrides.inferenceAcceleratorOverrides":           "AWS has discontinued Elastic Inference",
 	"overrides.containerOverrides.resourceRequirements": "placement knows the GPUs of the task definition only",
-	"overrides.containerOverrides.environmentFiles":     "environment files come from the task definition",
 	"taskDefinition.inferenceAccelerators":              "AWS has discontinued Elastic Inference",
 	"tagging":                                           "such resources have no tags here",
 	"name":                                              "ECS acts on the one that it keeps itself",
-	"enableExecuteCommand":                              "RunTask and StartTask do not pass it on; a service does",
 }
 
 // Reasons that several members have.
@@ -49,6 +45,7 @@ const (
 	reasonFargate          = "tasks run on container instances that are registered with the cluster"
 	reasonCodeDeploy       = "CodeDeploy controls no services of Berth's; use ECS or EXTERNAL"
 	reasonBlueGreen        = "it belongs to blue/green, linear and canary deployments, which are not served"
+	reasonClassic          = "a Classic Load Balancer knows instances, not tasks; give a targetGroupArn"
 	reasonGateway          = "Berth registers tasks with target groups and in Cloud Map only"
 )
 

@@ -138,7 +138,7 @@ func TestOverridesRefuses(t *testing.T) {
 		"NoName":       {one(types.ContainerOverride{}), cluster.CodeInvalidParameter, "name"},
 		"Negative":     {one(types.ContainerOverride{Name: new("app"), Cpu: new(int32(-1))}), cluster.CodeInvalidParameter, "app"},
 		"GPUs":         {one(types.ContainerOverride{Name: new("app"), ResourceRequirements: []types.ResourceRequirement{{}}}), cluster.CodeUnsupported, "resourceRequirements"},
-		"File":         {one(types.ContainerOverride{Name: new("app"), EnvironmentFiles: []types.EnvironmentFile{{}}}), cluster.CodeUnsupported, "environmentFiles"},
+		"File":         {one(types.ContainerOverride{Name: new("app"), EnvironmentFiles: []types.EnvironmentFile{{}}}), cluster.CodeInvalidParameter, "environmentFiles"},
 		"NoVariable":   {one(types.ContainerOverride{Name: new("app"), Environment: []types.KeyValuePair{{Value: new("x")}}}), cluster.CodeInvalidParameter, "app"},
 		"TooLong":      {one(types.ContainerOverride{Name: new("app"), Command: []string{strings.Repeat("x", 8190)}}), cluster.CodeInvalidParameter, "8193"},
 		"Twice":        {&types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: new("a")}, {Name: new("a")}}}, cluster.CodeInvalidParameter, "twice"},

@@ -16,6 +16,8 @@ const (
 	maxOverrides = 8192
 	// maxContainers is how many containers can be overridden.
 	maxContainers = 10
+	// maxEnvironmentFiles is how many files of variables a container has.
+	maxEnvironmentFiles = 10
 )
 
 // ParseOverrides reads the overrides of RunTask and StartTask, nil if there are none or all are
@@ -68,8 +70,8 @@ func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride
 		return out, 0, input.Invalid("Container override must have a name.")
 	case len(c.ResourceRequirements) > 0:
 		return out, 0, input.Unsupported("overrides.containerOverrides.resourceRequirements")
-	case len(c.EnvironmentFiles) > 0:
-		return out, 0, input.Unsupported("overrides.containerOverrides.environmentFiles")
+	case len(c.EnvironmentFiles) > maxEnvironmentFiles:
+		return out, 0, input.Invalid("environmentFiles cannot have more than %d items.", maxEnvironmentFiles)
 	case input.Value(c.Cpu) < 0 || input.Value(c.Memory) < 0 || input.Value(c.MemoryReservation) < 0:
 		return out, 0, input.Invalid("Override for container named %.255s must not be negative.", *c.Name)
 	case input.Value(c.Cpu) > math.MaxInt32/2 || input.Value(c.Memory) > math.MaxInt32/2 ||
@@ -90,6 +92,14 @@ func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride
 		out.Environment = append(out.Environment, cluster.Variable{Name: *v.Name, Value: input.Value(v.Value)})
 		length += len(*v.Name) + len(input.Value(v.Value))
 	}
+	for _, f := range c.EnvironmentFiles {
+		if f.Type != types.EnvironmentFileTypeS3 || input.Value(f.Value) == "" {
+			return out, 0, input.Invalid("environmentFiles of container %.255s must have the type s3 and a value.",
+				*c.Name)
+		}
+		out.EnvironmentFiles = append(out.EnvironmentFiles, *f.Value)
+		length += len(*f.Value)
+	}
 	return out, length, nil
 }
 
@@ -108,6 +118,10 @@ func OverrideShape(o *cluster.Overrides) *types.TaskOverride {
 		}
 		for _, v := range c.Environment {
 			own.Environment = append(own.Environment, types.KeyValuePair{Name: new(v.Name), Value: new(v.Value)})
+		}
+		for _, f := range c.EnvironmentFiles {
+			own.EnvironmentFiles = append(own.EnvironmentFiles, types.EnvironmentFile{
+				Type: types.EnvironmentFileTypeS3, Value: new(f)})
 		}
 		out.ContainerOverrides = append(out.ContainerOverrides, own)
 	}
