@@ -49,14 +49,16 @@ var settingValues = map[types.SettingName][]string{
 	types.SettingNameContainerInsights:              {"disabled", settingEnabled, "enhanced"},
 }
 
-// checkSetting refuses settings without an effect in Berth by name, and values that a setting does
-// not have.
+// checkSetting refuses settings without an effect in Berth by name, and, in ECS's words, names that
+// ECS does not have and values that a setting does not have.
 func checkSetting(name types.SettingName, v *string) error {
 	if name == "" {
 		return input.Invalid("name must not be empty.")
 	}
-	if err := input.CheckOneOf("name", name); err != nil {
-		return err
+	if !slices.Contains(name.Values(), name) {
+		return input.UnknownValue("%.60s should be one of [serviceLongArnFormat,taskLongArnFormat,"+
+			"containerInstanceLongArnFormat,containerLongArnFormat,awsvpcTrunking,containerInsights,dualStackIPv6]",
+			name)
 	}
 	values, served := settingValues[name]
 	switch {
@@ -67,7 +69,7 @@ func checkSetting(name types.SettingName, v *string) error {
 	case *v == "disabled": // the words are ECS's
 		return input.Invalid("You can no longer disable Long Arn settings")
 	}
-	return input.Invalid("value is %.60q, expected one of %v.", *v, values)
+	return input.Invalid("Invalid setting 'value'")
 }
 
 // maxPrincipal is how long the ARN of a principal can be.

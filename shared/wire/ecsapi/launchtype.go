@@ -21,10 +21,12 @@ func checkLaunchType(t types.LaunchType) error {
 	return nil
 }
 
+const platformWords = "The platform version must be null when specifying an EC2 launch type."
+
 // checkPlatformVersion refuses a platform version, which only Fargate has, in ECS's words.
 func checkPlatformVersion(v *string) error {
 	if input.Value(v) != "" {
-		return input.Invalid("The platform version must be null when specifying an EC2 launch type.")
+		return input.Invalid(platformWords)
 	}
 	return nil
 }

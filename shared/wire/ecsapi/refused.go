@@ -71,6 +71,7 @@ type Refusal struct {
 	Member string // its path
 	Values string // the values that are refused; empty for any
 	Reason string
+	Words  string // ECS's, of an InvalidParameterException; empty for a refusal that ECS does not know
 }
 
 // Members that several operations refuse.
@@ -95,6 +96,7 @@ var (
 		{Member: "overrides.containerOverrides.resourceRequirements"},
 	}
 	refusedOfProviders = []Refusal{{Member: "cluster"}}
+	refusedPlatform    = Refusal{Member: "platformVersion", Words: platformWords}
 	refusedLaunchType  = Refusal{Member: "launchType", Values: "FARGATE, MANAGED_INSTANCES"}
 )
 
@@ -102,15 +104,14 @@ var (
 // in their inputs is served.
 func RefusedMembers() map[string][]Refusal {
 	out := map[string][]Refusal{
-		"CreateService": append(slices.Clone(refusedOfServices), refusedLaunchType,
+		"CreateService": append(slices.Clone(refusedOfServices), refusedLaunchType, refusedPlatform,
 			Refusal{Member: "capacityProviderStrategy", Values: "with the scheduling strategy DAEMON"}),
-		"UpdateService": slices.Clone(refusedOfServices),
-		"CreateTaskSet": {refusedLaunchType,
+		"UpdateService": append(slices.Clone(refusedOfServices), refusedPlatform),
+		"CreateTaskSet": {refusedLaunchType, refusedPlatform,
 			{Member: "capacityProviderStrategy.capacityProvider", Values: "FARGATE, FARGATE_SPOT"},
 			{Member: "loadBalancers.advancedConfiguration"}, {Member: "loadBalancers.loadBalancerName"},
 			{Member: "serviceRegistries", Values: "in the network modes bridge and host"}},
-		"ListServices": {{Member: "resourceManagementType"}},
-		"RunTask": append(slices.Clone(refusedOfTasks), refusedLaunchType,
+		"RunTask": append(slices.Clone(refusedOfTasks), refusedLaunchType, refusedPlatform,
 			Refusal{Member: "capacityProviderStrategy.capacityProvider", Values: "FARGATE, FARGATE_SPOT"}),
 		"StartTask": slices.Clone(refusedOfTasks),
 		"ListTasks": {{Member: "daemonName"}},
@@ -121,7 +122,7 @@ func RefusedMembers() map[string][]Refusal {
 		"DeleteCapacityProvider":    slices.Clone(refusedOfProviders),
 		"DescribeCapacityProviders": slices.Clone(refusedOfProviders),
 	}
-	const others = "those without an effect in Berth"
+	const others = "all but containerInsights and the long ARN formats"
 	for _, op := range []string{
 		"DeleteAccountSetting", "ListAccountSettings", "PutAccountSetting", "PutAccountSettingDefault",
 	} {

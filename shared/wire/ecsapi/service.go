@@ -270,13 +270,13 @@ func (o *serviceOperations) listServices(
 	if err := input.CheckOneOf("launchType", in.LaunchType); err != nil {
 		return nil, err
 	}
-	if err := refuseUnserved(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {
+	if err := input.CheckOneOf("resourceManagementType", in.ResourceManagementType); err != nil {
 		return nil, err
 	}
 	var isRefused bool
 	q.External, isRefused = parseExternal(in.LaunchType)
 	// The filter is part of the list's name, so a token is good only for the same filter.
-	list := "services of " + q.Cluster + string(in.LaunchType)
+	list := "services of " + q.Cluster + string(in.LaunchType) + string(in.ResourceManagementType)
 	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
 		return nil, err
 	}
@@ -285,7 +285,8 @@ func (o *serviceOperations) listServices(
 		return nil, err
 	}
 	out := &ecs.ListServicesOutput{ServiceArns: []string{}}
-	if len(found) == 0 || isRefused {
+	// ECS manages no service here: all are their callers' own.
+	if len(found) == 0 || isRefused || in.ResourceManagementType == types.ResourceManagementTypeEcs {
 		return out, nil
 	}
 	for _, name := range found {

@@ -29,7 +29,7 @@ var refusalReasons = map[string]string{
 	"deploymentConfiguration.linearConfiguration":       reasonBlueGreen,
 	"deploymentConfiguration.lifecycleHooks":            reasonBlueGreen,
 	"referenceId":                                       "AWS keeps it for its own services",
-	"resourceManagementType":                            "all services are their callers' own",
+	"platformVersion":                                   "only Fargate has platform versions",
 	"daemonName":                                        "a DAEMON service is found by serviceName",
 	"overrides.ephemeralStorage":                        reasonFargate,
 	"overrides.inferenceAcceleratorOverrides":           "AWS has discontinued Elastic Inference",
