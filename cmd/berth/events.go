@@ -14,7 +14,6 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/listing"
 	"berth/cmd/berth/whatif"
-	"berth/shared/cluster"
 )
 
 // eventsCommand prints the events of a cluster's services, the oldest first. ECS keeps the last 100
@@ -70,58 +69,26 @@ func (c *eventsCommand) Run(ctx context.Context, s *streams) error {
 	}
 }
 
-// describedServices is how many services one DescribeServices may name.
-const describedServices = 10
-
-// readEvents reads the events of the services, the oldest first.
+// readEvents reads the events that the flags ask for, the oldest first.
 func (c *eventsCommand) readEvents(ctx context.Context, api *client.Client) ([]listing.Event, error) {
 	names := c.Service
 	if len(names) == 0 {
 		var err error
-		if names, err = listPages(ctx, api, "ListServices", "serviceArns", map[string]any{"cluster": c.Cluster,
-			"maxResults": 100}); err != nil {
+		if names, err = api.ServiceNames(ctx, c.Cluster); err != nil {
 			return nil, err
 		}
 	}
-	var all []listing.Event
-	for chunk := range slices.Chunk(names, describedServices) {
-		var out struct {
-			Services []struct {
-				Name   string `json:"serviceName"`
-				Events []struct {
-					ID      string  `json:"id"`
-					At      float64 `json:"createdAt"`
-					Message string  `json:"message"`
-				} `json:"events"`
-			} `json:"services"`
-			Failures []struct{ ARN string } `json:"failures"`
-		}
-		in := map[string]any{"cluster": c.Cluster, "services": chunk}
-		if err := api.CallECS(ctx, "DescribeServices", in, &out); err != nil {
-			return nil, err
-		}
-		if len(out.Failures) > 0 && len(c.Service) > 0 {
-			known, err := listPages(ctx, api, "ListServices", "serviceArns", map[string]any{"cluster": c.Cluster})
-			for i := range known {
-				known[i] = cluster.LastPart(known[i])
-			}
-			return nil, errors.Join(err, &whatif.NotFound{Kind: "service", Name: cluster.LastPart(out.Failures[0].ARN),
-				Known: known})
-		}
-		for _, s := range out.Services {
-			for _, e := range s.Events {
-				at := time.UnixMilli(int64(math.Round(e.At * 1000))).UTC()
-				if strings.Contains(e.Message, c.Contain) && (c.Since == 0 || time.Since(at) <= c.Since) {
-					all = append(all, listing.Event{ID: e.ID, At: at, Service: s.Name, Message: e.Message})
-				}
-			}
-		}
+	all, missing, err := api.ServiceEvents(ctx, c.Cluster, names)
+	if err != nil {
+		return nil, err
 	}
-	// Events of a service come newest first. Of two at the same time the later one was written
-	// later.
-	slices.Reverse(all)
-	slices.SortStableFunc(all, func(a, b listing.Event) int { return a.At.Compare(b.At) })
-	return all, nil
+	if len(missing) > 0 && len(c.Service) > 0 {
+		known, err := api.ServiceNames(ctx, c.Cluster)
+		return nil, errors.Join(err, &whatif.NotFound{Kind: "service", Name: missing[0], Known: known})
+	}
+	return slices.DeleteFunc(all, func(e listing.Event) bool {
+		return !strings.Contains(e.Message, c.Contain) || c.Since != 0 && time.Since(e.At) > c.Since
+	}), nil
 }
 
 func (c *eventsCommand) printEvents(w io.Writer, events []listing.Event) error {

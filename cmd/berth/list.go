@@ -154,7 +154,7 @@ func (c *clusterCommand) Run(ctx context.Context, s *streams) error {
 	}
 	names := c.Names
 	if len(names) == 0 {
-		if names, err = listPages(ctx, api, "ListClusters", "clusterArns", map[string]any{}); err != nil {
+		if names, err = api.ListPages(ctx, "ListClusters", "clusterArns", map[string]any{}); err != nil {
 			return err
 		}
 	}
@@ -175,27 +175,4 @@ func (c *clusterCommand) Run(ctx context.Context, s *streams) error {
 	}
 	slices.SortFunc(items, func(a, b listing.Cluster) int { return strings.Compare(a.Name, b.Name) })
 	return printList(s, &c.outputFlags, listing.ClusterTable(items))
-}
-
-// listPages calls a list operation of the ECS API until it has no more pages.
-func listPages(
-	ctx context.Context, api *client.Client, op, member string, in map[string]any,
-) (all []string, err error) {
-	for {
-		var out map[string]any
-		if err := api.CallECS(ctx, op, in, &out); err != nil {
-			return nil, err
-		}
-		list, _ := out[member].([]any)
-		for _, item := range list {
-			if text, ok := item.(string); ok {
-				all = append(all, text)
-			}
-		}
-		token, _ := out["nextToken"].(string)
-		if token == "" {
-			return all, nil
-		}
-		in["nextToken"] = token
-	}
 }

@@ -40,6 +40,7 @@ type localCommands struct {
 // clusterCommands explain a cluster, and change nothing.
 type clusterCommands struct {
 	Status   statusCommand   `cmd:"" help:"Show what is wrong in a cluster, why, and what would help."`
+	Console  consoleCommand  `cmd:"" help:"Show a cluster in a browser on this machine."`
 	Events   eventsCommand   `cmd:"" help:"Show the events of a cluster's services, and follow them."`
 	Explain  explainCommand  `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
 	Throttle throttleCommand `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`

@@ -4,6 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,6 +66,7 @@ func TestStatusAndLists(t *testing.T) {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 	checkLists(t, endpoint)
+	checkConsole(t, endpoint)
 	// A name that no instance has is named, and the question is answered.
 	code, _, errs = berth("whatif", "--endpoint", endpoint, "--service", "web", "--member-of",
 		"attribute:ecs.os-typ == linux")
@@ -116,4 +120,53 @@ func checkLists(t *testing.T, endpoint string) {
 			t.Errorf("%s: exit code %d, %s", args, code, errs)
 		}
 	}
+}
+
+// checkConsole opens the console of berth up, and one that asks it, which wants its token.
+func checkConsole(t *testing.T, endpoint string) {
+	t.Helper()
+	const sentence = "Service typo runs 0 of 2 tasks: no instance can take 2 more."
+	if status, page := openPage(t, http.DefaultClient, endpoint+"/"); status != http.StatusOK ||
+		!strings.Contains(page, sentence) {
+		t.Errorf("%d: %s", status, page)
+	}
+	child := startChild(t, "berth", "console", "--endpoint", endpoint, "--every", "100ms")
+	address, _, _ := strings.Cut(child.waitForEndpoint(), " ")
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := &http.Client{Jar: jar}
+	base, _, _ := strings.Cut(address, "?")
+	if status, page := openPage(t, one, base); status != http.StatusForbidden || strings.Contains(page, sentence) {
+		t.Errorf("without the token: %d", status)
+	}
+	if status, page := openPage(t, one, address); status != http.StatusOK || !strings.Contains(page, sentence) {
+		t.Errorf("%d: %s", status, page)
+	}
+	if status, page := openPage(t, one, base+"console/events?q=steady"); status != http.StatusOK ||
+		!strings.Contains(page, "(service web) has reached a steady state.") {
+		t.Errorf("%d: %s", status, page)
+	}
+	if status, _ := openPage(t, http.DefaultClient, address); status != http.StatusForbidden {
+		t.Errorf("the token a second time: %d", status)
+	}
+}
+
+func openPage(t *testing.T, by *http.Client, address string) (status int, page string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(stepContext(t), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := by.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
 }

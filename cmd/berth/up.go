@@ -103,8 +103,8 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 				kept = "state in " + o.Data
 			}
 			fmt.Fprintf(s.out, "Cluster %s: %s; %s. Ctrl-C stops it.\n", u.Cluster, did, kept)
-			fmt.Fprintf(s.out, "The console is at %s\n", pages.Address(endpoint))
 			fmt.Fprintf(s.out, "Berth's ECS API is at %s\n", endpoint)
+			fmt.Fprintf(s.out, "The console is at %s\n", pages.Address(endpoint))
 		},
 	})
 	var lost *cluster.UnwritableError

@@ -31,6 +31,6 @@ type Source interface {
 	// Generation returns what changes with the cluster. It is cheap, and asked for every second
 	// while a page is open.
 	Generation(ctx context.Context, clusterName string) (string, error)
-	// Events returns the service events of a cluster, the oldest first.
+	// Events returns the service events of a cluster, the oldest first. show may call it.
 	Events(ctx context.Context, clusterName string) ([]listing.Event, error)
 }

@@ -1,0 +1,154 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/listing"
+	"berth/cmd/berth/problem"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
+
+// ClientSource asks a running Berth, with the caller's credentials. A cluster is read again when a
+// page asks for it and the last reading is older than Every; while no page is open nothing is read.
+type ClientSource struct {
+	API *client.Client
+	// Every is the least time between two readings of a cluster. A cluster that takes long to read
+	// is read less often, see [readShare].
+	Every time.Duration
+
+	mu       sync.Mutex
+	clusters map[string]*remoteCluster
+	names    []string
+	namesAt  time.Time
+}
+
+// remoteCluster is a cluster as it was last read.
+type remoteCluster struct {
+	mu         sync.Mutex
+	snapshot   *snapshot.Snapshot
+	capacity   *whatif.Capacity
+	report     *problem.Report
+	generation string
+	readAt     time.Time
+	took       time.Duration
+}
+
+// readShare bounds what reading costs: a cluster is read for at most one part in so many of the
+// time.
+const readShare = 20
+
+// refresh returns the cluster, locked, and reads it if the last reading is too old.
+func (s *ClientSource) refresh(ctx context.Context, name string) (*remoteCluster, error) {
+	s.mu.Lock()
+	c := s.clusters[name]
+	if c == nil {
+		if s.clusters == nil {
+			s.clusters = map[string]*remoteCluster{}
+		}
+		c = &remoteCluster{}
+		s.clusters[name] = c
+	}
+	s.mu.Unlock()
+	c.mu.Lock()
+	if c.snapshot != nil && time.Since(c.readAt) < max(s.Every, readShare*c.took) {
+		return c, nil
+	}
+	if err := s.read(ctx, name, c); err != nil {
+		c.mu.Unlock()
+		return nil, err
+	}
+	return c, nil
+}
+
+// read reads the cluster. If only its Auto Scaling groups cannot be read, the report says so.
+func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) error {
+	begin := time.Now()
+	rows, err := whatif.ReadRows(ctx, s.API, name, func(int) {})
+	if err != nil {
+		return err
+	}
+	sum := fnv.New64a()
+	for _, r := range rows {
+		_, _ = sum.Write(r.Row) // a hash never fails
+	}
+	if c.snapshot, err = whatif.BuildSnapshot(rows); err != nil {
+		return err
+	}
+	var unread error
+	c.capacity, unread = whatif.ReadCapacity(ctx, s.API, name)
+	c.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity,
+		Now: time.Now()})
+	if unread != nil {
+		c.report.Unread = unread.Error()
+	}
+	_, _ = fmt.Fprint(sum, len(c.report.Problems), c.report.Unread)
+	c.generation = strconv.FormatUint(sum.Sum64(), 36)
+	c.readAt, c.took = time.Now(), time.Since(begin)
+	return nil
+}
+
+// View shows the cluster as it was last read.
+func (s *ClientSource) View(ctx context.Context, name string, show func(*World) error) error {
+	names, err := s.ClusterNames(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(names, name) {
+		return &whatif.NotFound{Kind: "cluster", Name: name, Known: names}
+	}
+	c, err := s.refresh(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	return show(&World{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity, Report: c.report, Now: time.Now(),
+		Generation: c.generation})
+}
+
+// Generation returns a digest of the cluster's rows. It reads them if the last reading is too old.
+func (s *ClientSource) Generation(ctx context.Context, name string) (string, error) {
+	c, err := s.refresh(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	defer c.mu.Unlock()
+	return c.generation, nil
+}
+
+// ClusterNames lists the clusters of the account that Berth answers for, at most once in a minute.
+func (s *ClientSource) ClusterNames(ctx context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names != nil && time.Since(s.namesAt) < time.Minute {
+		return s.names, nil
+	}
+	names, err := s.API.ListPages(ctx, "ListClusters", "clusterArns", map[string]any{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range names {
+		names[i] = cluster.LastPart(names[i])
+	}
+	slices.Sort(names)
+	s.names, s.namesAt = names, time.Now()
+	return names, nil
+}
+
+// Events reads the events of the cluster's services.
+func (s *ClientSource) Events(ctx context.Context, name string) ([]listing.Event, error) {
+	services, err := s.API.ServiceNames(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	events, _, err := s.API.ServiceEvents(ctx, name, services)
+	return events, err
+}
