@@ -277,35 +277,88 @@ func genRule(t *rapid.T) domain.Rule {
 	}
 }
 
+// often is how many layouts a check draws: most rules matter in few of them.
+const often = 12
+
 func TestDomainsEqualTheSpecification(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, r := genLayout(t), genRule(t)
-		tasks := make([]int, len(l.names))
-		d := l.domains(genRule(t))
-		for range rapid.IntRange(0, 20).Draw(t, "steps") {
-			if len(tasks) == 0 {
-				break
-			}
-			i := rapid.IntRange(0, len(tasks)-1).Draw(t, "instance")
-			n := max(rapid.IntRange(-2, 3).Draw(t, "more"), -tasks[i])
-			tasks[i] += n
-			d.AddTasks(i, n)
-		}
-		d.SetRule(r)
-		checkDomains(t, l, r, d, tasks)
-		if len(tasks) > 0 { // and once more after the bookkeeping was set up with tasks
-			i := rapid.IntRange(0, len(tasks)-1).Draw(t, "last")
-			tasks[i]++
-			d.AddTasks(i, 1)
-			checkDomains(t, l, r, d, tasks)
+		for range often {
+			checkDrawnDomains(t)
 		}
 	})
+}
+
+func checkDrawnDomains(t *rapid.T) {
+	l, r := genLayout(t), genRule(t)
+	tasks := make([]int, len(l.names))
+	d := l.domains(genRule(t))
+	for range rapid.IntRange(0, 20).Draw(t, "steps") {
+		if len(tasks) == 0 {
+			break
+		}
+		i := rapid.IntRange(0, len(tasks)-1).Draw(t, "instance")
+		n := max(rapid.IntRange(-2, 3).Draw(t, "more"), -tasks[i])
+		tasks[i] += n
+		d.AddTasks(i, n)
+	}
+	d.SetRule(r)
+	checkDomains(t, l, r, d, tasks)
+	checkCopy(t, r, d, tasks)
+	if len(tasks) > 0 { // and once more after the bookkeeping was set up with tasks
+		i := rapid.IntRange(0, len(tasks)-1).Draw(t, "last")
+		tasks[i]++
+		d.AddTasks(i, 1)
+		checkDomains(t, l, r, d, tasks)
+		checkCopy(t, r, d, tasks)
+	}
+}
+
+// checkCopy compares the domains with a copy under another rule that got the same tasks.
+func checkCopy(t *rapid.T, r domain.Rule, d *domain.Domains, tasks []int) {
+	want := domainAnswers(d, tasks)
+	again := d.WithoutTasks(genRule(t))
+	if fault, upgrade := again.Excess(); fault+upgrade > 0 {
+		t.Fatalf("a copy without tasks has an excess of %d, %d", fault, upgrade)
+	}
+	for i, n := range tasks {
+		again.AddTasks(i, n)
+	}
+	again.SetRule(r)
+	if got := domainAnswers(again, tasks); !slices.Equal(got, want) {
+		t.Fatalf("a copy answers %v, the domains %v", got, want)
+	}
+	if now := domainAnswers(d, tasks); !slices.Equal(now, want) {
+		t.Fatalf("since there is a copy the answers are %v, before %v", now, want)
+	}
+}
+
+// domainAnswers returns what the domains say with so many tasks on each instance.
+func domainAnswers(d *domain.Domains, tasks []int) (out []any) {
+	fault, upgrade := d.Excess()
+	quorumFault, quorumUpgrade := d.UsesQuorum()
+	out = append(out, fault, upgrade, quorumFault, quorumUpgrade, d.FaultDomainCount(), d.UpgradeDomainCount(),
+		d.NodeCount())
+	for i := range tasks {
+		unit, over := d.FaultUnit(i)
+		row, above := d.UpgradeUnit(i)
+		leaf, label := d.LowestDomains(i)
+		out = append(out, unit, over, row, above, leaf, label, d.FaultDomain(i), d.UpgradeDomain(i))
+		if tasks[i] == 0 {
+			continue
+		}
+		out = append(out, d.StopRank(i))
+		for j := range tasks {
+			out = append(out, d.MayMove(i, j))
+		}
+	}
+	return out
 }
 
 func checkDomains(t *rapid.T, l *layout, r domain.Rule, d *domain.Domains, tasks []int) {
 	s := newSpecification(l, r, tasks)
 	fault, upgrade := d.Violated()
 	wantFault, wantUpgrade := s.violated()
+	checkExcess(t, l, s, d)
 	if fault != wantFault || upgrade != wantUpgrade {
 		t.Fatalf("violated: got %v %v, want %v %v with %v", fault, upgrade, wantFault, wantUpgrade, tasks)
 	}
@@ -314,6 +367,101 @@ func checkDomains(t *rapid.T, l *layout, r domain.Rule, d *domain.Domains, tasks
 			t.Fatalf("%s admits: got %v, want %v with %v", l.names[i], got, want, tasks)
 		}
 	}
+}
+
+// checkExcess compares the excess with its definition, and what follows from it: which task the
+// rules can best spare, and which moves make nothing worse.
+func checkExcess(t *rapid.T, l *layout, s *specification, d *domain.Domains) {
+	fault, upgrade := d.Excess()
+	wantFault, wantUpgrade := s.excess()
+	if fault != wantFault || upgrade != wantUpgrade {
+		t.Fatalf("excess is %d, %d, want %d, %d with %v", fault, upgrade, wantFault, wantUpgrade, s.fault.tasks)
+	}
+	for i := range l.names {
+		unit, over := d.FaultUnit(i)
+		wantUnit, wantOver := s.overLimit(i, s.fault, !s.noFault)
+		if (unit >= 0) != wantUnit || over != wantOver {
+			t.Fatalf("%s: fault unit %d, over is %v, want %v, %v", l.names[i], unit, over, wantUnit, wantOver)
+		}
+		if s.fault.tasks[i] == 0 {
+			continue
+		}
+		s.fault.tasks[i]-- // the dimensions share the tasks
+		fault, upgrade := s.excess()
+		s.fault.tasks[i]++
+		want := 2 * (fault + upgrade)
+		if !(!s.noFault && s.fault.isDead(i) || !s.noUpgrade && s.upgrade.isDead(i)) {
+			want++
+		}
+		if got := d.StopRank(i); got != want {
+			t.Fatalf("%s: the rank to stop is %d, want %d", l.names[i], got, want)
+		}
+	}
+}
+
+// excess is how many tasks are too many or too few in each dimension.
+func (s *specification) excess() (fault, upgrade int) {
+	if !s.noFault {
+		fault = s.fault.excess(s.rule.Policy == cluster.PolicyNonpacking, s.quorumFault, s.rule.Target)
+	}
+	if !s.noUpgrade {
+		upgrade = s.upgrade.excess(false, s.quorumUpgrade, s.rule.Target)
+	}
+	return fault, upgrade
+}
+
+func (p *plain) excess(nonpacking, quorum bool, target int) (n int) {
+	at, ok := p.branch()
+	units, limit := p.live(nil), 1
+	switch {
+	case nonpacking:
+	case !quorum:
+		return p.imbalance(nil)
+	case !ok:
+		return 0
+	default:
+		units, limit = p.children(at), p.limit(target)
+	}
+	for _, c := range units {
+		n += max(0, p.count(c)-limit)
+	}
+	return n
+}
+
+// imbalance is how many tasks at least have to enter or leave some child, summed over all domains.
+func (p *plain) imbalance(prefix []string) int {
+	live := p.live(prefix)
+	if len(live) == 0 {
+		return 0
+	}
+	floor, _ := p.base(live)
+	over, under, below := 0, 0, 0
+	for _, c := range live {
+		over += max(0, p.count(c)-floor-1)
+		under += max(0, floor-p.count(c))
+		below += p.imbalance(c)
+	}
+	return max(over, under) + below
+}
+
+// isDead reports whether no instance in this one's lowest domain is eligible.
+func (p *plain) isDead(i int) bool { return p.paths[i] != nil && p.hosts(p.paths[i]) == 0 }
+
+// overLimit reports whether a limit concerns the instance's fault domain, and whether that has more
+// tasks.
+func (s *specification) overLimit(i int, p *plain, ruled bool) (concerned, over bool) {
+	path := p.paths[i]
+	at, ok := p.branch()
+	if !ruled || path == nil {
+		return false, false
+	}
+	if s.rule.Policy == cluster.PolicyNonpacking {
+		return p.hosts(path[:1]) > 0, p.hosts(path[:1]) > 0 && p.count(path[:1]) > 1
+	}
+	if !s.quorumFault || !ok || len(path) <= len(at) || !slices.Equal(path[:len(at)], at) {
+		return false, false
+	}
+	return true, p.count(path[:len(at)+1]) > p.limit(s.rule.Target)
 }
 
 // An admitted task breaks no rule that held, in any order of arrival. Removing it restores every

@@ -40,29 +40,35 @@ func (l *layout) usedBy(rule domain.Rule, n int) (used []bool, ok bool) {
 // UsableInstances is exact if fault domains have one level, and never too narrow if they have more.
 func TestUsableInstancesEqualTryingEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, deep := &layout{}, rapid.Bool().Draw(t, "deep")
-		for i := range rapid.IntRange(1, 8).Draw(t, "instances") {
-			fault := fmt.Sprintf("fd:/%d", rapid.IntRange(0, 3).Draw(t, "fault"))
-			if deep {
-				fault += fmt.Sprintf("/%d", rapid.IntRange(0, 1).Draw(t, "rack"))
-			}
-			l.add(fmt.Sprint("n", i), fault, fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "upgrade")))
-			l.standing[i] = rapid.SampledFrom([]domain.Standing{
-				domain.Eligible, domain.Eligible, domain.Eligible, domain.Ineligible, domain.Unavailable,
-			}).Draw(t, "standing")
-		}
-		n := rapid.IntRange(1, len(l.names)).Draw(t, "target")
-		policy := rapid.SampledFrom([]cluster.DomainPolicy{
-			cluster.PolicyDifference, cluster.PolicyQuorum, cluster.PolicyNonpacking, cluster.PolicyIgnore,
-			cluster.PolicyAdaptive,
-		}).Draw(t, "policy")
-		got := domain.NewDomains(l.fault, l.upgrade, l.standing, rule(policy, n)).UsableInstances(n)
-		want, possible := l.usedBy(rule(policy, n), n)
-		for i := range l.names {
-			wanted := possible && want[i] || !possible && l.standing[i] == domain.Eligible
-			if got[i] != wanted && (!deep || wanted) {
-				t.Fatalf("%s: usable %v, not %v; %+v, %s, %d tasks", l.names[i], got[i], wanted, l, policy, n)
-			}
+		for range often {
+			checkUsable(t)
 		}
 	})
+}
+
+func checkUsable(t *rapid.T) {
+	l, deep := &layout{}, rapid.Bool().Draw(t, "deep")
+	for i := range rapid.IntRange(1, 8).Draw(t, "instances") {
+		fault := fmt.Sprintf("fd:/%d", rapid.IntRange(0, 3).Draw(t, "fault"))
+		if deep {
+			fault += fmt.Sprintf("/%d", rapid.IntRange(0, 1).Draw(t, "rack"))
+		}
+		l.add(fmt.Sprint("n", i), fault, fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "upgrade")))
+		l.standing[i] = rapid.SampledFrom([]domain.Standing{
+			domain.Eligible, domain.Eligible, domain.Eligible, domain.Ineligible, domain.Unavailable,
+		}).Draw(t, "standing")
+	}
+	n := rapid.IntRange(1, len(l.names)).Draw(t, "target")
+	policy := rapid.SampledFrom([]cluster.DomainPolicy{
+		cluster.PolicyDifference, cluster.PolicyQuorum, cluster.PolicyNonpacking, cluster.PolicyIgnore,
+		cluster.PolicyAdaptive,
+	}).Draw(t, "policy")
+	got := domain.NewDomains(l.fault, l.upgrade, l.standing, rule(policy, n)).UsableInstances(n)
+	want, possible := l.usedBy(rule(policy, n), n)
+	for i := range l.names {
+		wanted := possible && want[i] || !possible && l.standing[i] == domain.Eligible
+		if got[i] != wanted && (!deep || wanted) {
+			t.Fatalf("%s: usable %v, not %v; %+v, %s, %d tasks", l.names[i], got[i], wanted, l, policy, n)
+		}
+	}
 }
