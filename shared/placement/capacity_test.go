@@ -101,7 +101,8 @@ func TestAdmit(t *testing.T) {
 		}
 	})
 	t.Run("CountsATaskThatMovesOnce", func(t *testing.T) {
-		moving := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 150)), oracle.Instance("b", oracle.Metric("m", 150)),
+		moving := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 150)),
+			oracle.Instance("b", oracle.Metric("m", 150)),
 			oracle.Task("stays", "a", oracle.Load(50)), oracle.Task("old", "a", oracle.Load(50)),
 			oracle.Task("new", "b", oracle.Load(50), replaces("old")),
 			oracle.Task("moved", "b", oracle.Load(50)), oracle.Task("stopping", "a", oracle.Load(50), stopping))
@@ -117,7 +118,8 @@ func TestAdmit(t *testing.T) {
 		for percent, most := range map[float64]int64{0.2: 225, -1: 1 << 40} { // 120 % of 200 less 15
 			s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Overbooking: map[string]float64{"m": percent}}),
 				oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 100)),
-				oracle.Instance("down", oracle.Disconnected, oracle.Metric("m", 100)), oracle.Task("t", "a", oracle.Load(15)))
+				oracle.Instance("down", oracle.Disconnected, oracle.Metric("m", 100)),
+				oracle.Task("t", "a", oracle.Load(15)))
 			if err := placement.Admit(s, metricDemand(most, 1), placement.Demand{}); err != nil {
 				t.Errorf("%v: %v", percent, err)
 			}

@@ -26,6 +26,7 @@ func TestEngineFollowsTheSnapshot(t *testing.T) {
 			"commit":        h.CommitPlacements,
 			"stop":          h.stop,
 			"check":         h.check,
+			"kept":          h.checkKept,
 		})
 	})
 }
@@ -39,6 +40,13 @@ func (h asking) place(t *rapid.T) {
 	checkPlaced(t, h.World, r, first)
 	if second := h.Engine.Place(r); oracle.Where(second.Placed) != oracle.Where(first.Placed) {
 		t.Fatalf("placed %q, then %q", oracle.Where(first.Placed), oracle.Where(second.Placed))
+	}
+}
+
+// checkKept fails if anything that the engine keeps differs from what it would compute anew.
+func (h asking) checkKept(t *rapid.T) {
+	if err := h.Engine.CheckKept(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -50,6 +50,7 @@ func TestEngineWithoutMemoryFollowsTheSnapshot(t *testing.T) {
 				"place":         h.place,
 				"commit":        h.CommitPlacements,
 				"stop":          h.stop,
+				"kept":          h.checkKept,
 			})
 		}
 	})

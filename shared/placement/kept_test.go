@@ -1,0 +1,290 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/shared/placement/domain"
+)
+
+// CheckKept compares everything that the engine keeps between requests with what it would compute
+// anew, and returns what differs.
+func (e *Engine) CheckKept() error {
+	e.Sync()
+	fresh := New(e.snap)
+	for _, check := range []func(*Engine, *Engine) error{
+		checkColumns, checkIDLabels, checkOverlay, checkCounts, checkRegions, checkMatching, checkKeptDomains,
+		checkIndexes,
+	} {
+		if err := check(e, fresh); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkColumns compares the columns with those of a new engine.
+func checkColumns(e, fresh *Engine) error {
+	metrics := len(e.metrics)
+	row := func(c *columns, i int) string {
+		text := fmt.Sprint(c.staticRevision[i], c.inCluster[i], c.takesTasks[i], c.active[i], c.agentConnected[i],
+			c.cordoned[i])
+		if c.views[i] == nil {
+			return text
+		}
+		text += fmt.Sprint(" ", c.idHash[i], c.cpu[i], c.memory[i], c.tightness[i], c.taskCount[i], c.wholeGPUs[i],
+			c.largestShare[i], c.enis[i], c.portBits[i])
+		for m := range c.metrics[:metrics] {
+			text += fmt.Sprint(" ", c.metrics[m].load[i], c.metrics[m].unbuffered[i], c.metrics[m].total[i])
+		}
+		return text
+	}
+	for i, v := range e.views {
+		if kept, want := row(&e.columns, i), row(&fresh.columns, i); v != fresh.views[i] || kept != want {
+			return fmt.Errorf("columns of instance %d are %s, expected %s", i, kept, want)
+		}
+	}
+	return nil
+}
+
+// checkIDLabels checks that labels are in the order of ids.
+func checkIDLabels(e, _ *Engine) error {
+	labelled := map[int32]bool{}
+	for n, i := range e.byID {
+		labelled[i] = true
+		if n > 0 && (e.views[e.byID[n-1]].ID >= e.views[i].ID || e.idLabel[e.byID[n-1]] >= e.idLabel[i]) {
+			return fmt.Errorf("instance %s has label %d, after %s with %d", e.views[i].ID, e.idLabel[i],
+				e.views[e.byID[n-1]].ID, e.idLabel[e.byID[n-1]])
+		}
+	}
+	for i, v := range e.views {
+		if labelled[int32(i)] != (v != nil) {
+			return fmt.Errorf("instance %d: whether it has a label is %v", i, labelled[int32(i)])
+		}
+	}
+	return nil
+}
+
+// checkOverlay checks that nothing is left of the last call.
+func checkOverlay(e, _ *Engine) error {
+	o := &e.overlay
+	for i := range o.views {
+		if o.views[i] != nil || o.counts[i] != 0 {
+			return fmt.Errorf("%d tasks are left on instance %d", o.counts[i], i)
+		}
+	}
+	if n := len(o.touched) + len(o.indexes) + len(o.choosers) + len(e.heldBack) + len(e.changedRows); n > 0 {
+		return fmt.Errorf("%d entries are left of a call", n)
+	}
+	return nil
+}
+
+// checkCounts compares the counts of owners' tasks with the snapshot's.
+func checkCounts(e, _ *Engine) error {
+	for key, counts := range e.caches.counts {
+		spread, total := e.snap.SpreadOf(key.owner, key.group), int64(0)
+		for i, v := range e.views {
+			active, occupying := int32(0), int32(0)
+			if v != nil {
+				active = int32(spread.TasksOn(v))
+				occupying = active + int32(spread.EndingOn(v))
+			}
+			total += int64(active)
+			if _, listed := counts.active[int32(i)]; counts.active[int32(i)] != active || listed != (active != 0) ||
+				counts.hasActive.containsInstance(int32(i)) != listed ||
+				counts.dense != nil && counts.dense[i] != int64(active) {
+				return fmt.Errorf("%v has %d tasks on instance %d, expected %d", key, counts.active[int32(i)], i,
+					active)
+			}
+			if counts.occupying != nil && (counts.occupying[int32(i)] != occupying ||
+				counts.isOccupied.containsInstance(int32(i)) != (occupying != 0)) {
+				return fmt.Errorf("%v occupies instance %d with %d tasks, expected %d", key, i,
+					counts.occupying[int32(i)],
+					occupying)
+			}
+		}
+		if counts.total != total {
+			return fmt.Errorf("%v has %d tasks, expected %d", key, counts.total, total)
+		}
+		for _, groups := range counts.groupCounts {
+			kept := fmt.Sprint(groups.counts)
+			if groups.recountAll(); kept != fmt.Sprint(groups.counts) {
+				return fmt.Errorf("%v by groups is %s, expected %v", key, kept, groups.counts)
+			}
+		}
+	}
+	return nil
+}
+
+// checkRegions checks that two instances share a region if and only if they agree in attributes and
+// domains.
+func checkRegions(e, _ *Engine) error {
+	for _, m := range e.caches.regionMaps {
+		regions, names := map[string]int32{}, map[int32]string{}
+		for i, v := range e.views {
+			if !e.inCluster[i] {
+				continue
+			}
+			text := ""
+			for _, name := range m.attributes {
+				value, has := v.Attributes[name]
+				text += fmt.Sprintf("%q %v ", value, has)
+			}
+			if m.byDomain {
+				if text += v.FaultDomain(); m.sharedUpgrades {
+					text += " " + v.UpgradeDomain()
+				}
+			}
+			r := m.regionOf[i]
+			if at, known := regions[text]; known && at != r || r < 0 || names[r] != "" && names[r] != text {
+				return fmt.Errorf("instance %s with %s is in region %d of %s", v.ID, text, r, names[r])
+			}
+			regions[text], names[r] = r, text
+			for level := range m.groupOf {
+				if m.groupOf[level][i] != m.regions[r].groups[level] {
+					return fmt.Errorf("instance %s is in group %d, its region in %d", v.ID, m.groupOf[level][i],
+						m.regions[r].groups[level])
+				}
+			}
+		}
+		if m.sharedUpgrades != (m.byDomain && e.columns.sharesUpgradeDomain()) || len(m.allRegions) != len(m.regions) {
+			return fmt.Errorf("%d of %d regions; upgrade domains are shared: %v", len(m.allRegions), len(m.regions),
+				m.sharedUpgrades)
+		}
+	}
+	return nil
+}
+
+// checkMatching evaluates constraints and masks again.
+func checkMatching(e, _ *Engine) error {
+	for text, column := range e.caches.constraints {
+		column.followChanges(e)
+		kept := slices.Clone(column.matches)
+		if column.evaluateAll(e); !slices.Equal(kept, column.matches) {
+			return fmt.Errorf("%q matches %v, expected %v", text, kept, column.matches)
+		}
+	}
+	for key, m := range e.caches.masks {
+		kept := slices.Clone(m.passes)
+		for i := range e.views {
+			m.updateInstance(e, i)
+		}
+		if !slices.Equal(kept, m.passes) {
+			return fmt.Errorf("%q passes %v, expected %v", key, kept, m.passes)
+		}
+	}
+	return nil
+}
+
+// checkKeptDomains compares the domains of choosers with new ones.
+func checkKeptDomains(e, _ *Engine) error {
+	for key, c := range e.caches.choosers {
+		if c.domainTemplate == nil || c.domains == nil {
+			continue
+		}
+		c.updateDomains(c.domainRule.Target)
+		rebuilt := *c.domainTemplate
+		rebuilt.rebuildDomains()
+		if !slices.Equal(rebuilt.standings, c.domainTemplate.standings) {
+			return fmt.Errorf("standings are %v, expected %v", c.domainTemplate.standings, rebuilt.standings)
+		}
+		if got, want := describeDomains(c.domains, len(e.views)),
+			describeDomains(rebuilt.newDomains(c.domainRule, c.counts), len(e.views)); got != want {
+			return fmt.Errorf("domains of %v are %s, expected %s", key.forSpec.Owner, got, want)
+		}
+		for r, at := range c.domainTemplate.regionDomains {
+			if !slices.Contains(c.domainTemplate.regionsByFault[at.fault], int32(r)) ||
+				!slices.Contains(c.domainTemplate.regionsByUpgrade[at.upgrade], int32(r)) {
+				return fmt.Errorf("region %d is not in the lists of its domains", r)
+			}
+		}
+	}
+	return nil
+}
+
+func describeDomains(d *domain.Domains, instances int) string {
+	var text strings.Builder
+	fmt.Fprint(&text, d.FaultDomainCount(), " ", d.UpgradeDomainCount(), " ")
+	fault, upgrade := d.Excess()
+	fmt.Fprintln(&text, fault, upgrade)
+	for i := range instances {
+		fmt.Fprint(&text, d.AdmitsFault(d.FaultDomain(i)), d.AdmitsUpgrade(d.UpgradeDomain(i)), " ")
+	}
+	return text.String()
+}
+
+// checkIndexes brings all indexes up to date and checks their order and what they know of blocks.
+func checkIndexes(e, _ *Engine) error {
+	all := map[*sortedIndex]bool{}
+	for _, x := range e.caches.indexes {
+		all[x] = true
+	}
+	for _, c := range e.caches.choosers {
+		if c.index != nil {
+			all[c.index] = true
+		}
+	}
+	for _, x := range slices.Collect(maps.Keys(all)) {
+		if x.built {
+			if x.followChanges(); len(x.dirty) > 0 {
+				return fmt.Errorf("%d instances are to be checked again", len(x.dirty))
+			}
+			if err := x.checkOrder(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkOrder checks the runs of an index.
+func (x *sortedIndex) checkOrder() error {
+	listed := 0
+	for region := range x.runs {
+		r := &x.runs[region]
+		last := int32(-1)
+		for at, b := range r.blocks {
+			if b.position != at || len(b.instances) == 0 || len(b.instances) > maxBlock ||
+				len(b.free) != len(b.instances) {
+				return fmt.Errorf("block %d of %d has %d instances", b.position, at, len(b.instances))
+			}
+			most := freeResources{-1 << 62, -1 << 62}
+			scarcer := int64(-1 << 62)
+			for n, i := range b.instances {
+				listed++
+				if x.blocks[i] != b || x.regionMap.regionOf[i] != int32(region) || !x.engine.takesTasks[i] ||
+					b.free[n] != x.freeResourcesOf(i) || last >= 0 && !x.ranksBefore(last, i) {
+					return fmt.Errorf("instance %d is out of order after %d", i, last)
+				}
+				last = i
+				most.cpu, most.memory = max(most.cpu, b.free[n].cpu), max(most.memory, b.free[n].memory)
+				scarcer = max(scarcer, min(b.free[n].cpu/x.cpuPerMiB, b.free[n].memory))
+			}
+			if known := r.maxima[at]; !known.stale && (known.freeResources != most || known.scarcer != scarcer) {
+				return fmt.Errorf("a block has at most %+v, expected %+v and %d", known, most, scarcer)
+			}
+			if known := r.maximumOf(at, x.cpuPerMiB); known.freeResources != most || known.scarcer != scarcer {
+				return fmt.Errorf("a block has at most %+v, expected %+v and %d", known, most, scarcer)
+			}
+			if at > 0 && len(r.blocks[at-1].instances)+len(b.instances) <= maxBlock/4 {
+				return fmt.Errorf("neighbouring blocks have %d and %d instances", len(r.blocks[at-1].instances),
+					len(b.instances))
+			}
+		}
+		if x.heads[region] != r.firstInstance() {
+			return fmt.Errorf("region %d begins with %d, expected %d", region, x.heads[region], r.firstInstance())
+		}
+	}
+	qualified := 0
+	for i := range x.engine.views {
+		if x.qualifiesForIndex(i) {
+			qualified++
+		}
+	}
+	if listed != qualified {
+		return fmt.Errorf("%d instances are listed, expected %d", listed, qualified)
+	}
+	return nil
+}
