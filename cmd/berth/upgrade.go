@@ -218,10 +218,10 @@ func (u *upgradeCommand) printPlan(ctx context.Context, s *streams, c *client.Cl
 func (u *upgradeCommand) foreseeUpdate(
 	ctx context.Context, s *streams, c *client.Client, capacity *whatif.Capacity, update *cluster.Update,
 ) (*whatif.UpgradeAnswer, error) {
-	// Only a launch template names the image. Berth's API reads no templates, so the plan has none
-	// yet.
+	// A launch template or a public parameter names the image. Berth's API reads neither, so the
+	// plan has none yet.
 	if update.Target.Image == "" {
-		target, err := resolveTemplate(ctx, c, update.Target)
+		target, err := resolveTarget(ctx, c, update.Target)
 		var why *cluster.Error
 		switch {
 		case errors.As(err, &why) && isUnusableTemplate(why.Code):
@@ -238,8 +238,15 @@ func (u *upgradeCommand) foreseeUpdate(
 	return whatif.PlanUpgrade(snap, capacity, update, time.Now())
 }
 
-// resolveTemplate returns the target with the image that its launch template names.
-func resolveTemplate(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
+// resolveTarget returns the target with the image that its launch template or its release has.
+func resolveTarget(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
+	if t.AMIType != "" {
+		values, err := c.Parameters(ctx, nodegroup.ImageParameters(t))
+		if err != nil {
+			return t, err
+		}
+		return nodegroup.PublishedTarget(t, values)
+	}
 	lt, err := c.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
 	if err != nil {
 		return t, err

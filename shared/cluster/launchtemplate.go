@@ -78,3 +78,33 @@ type LaunchTypes struct {
 	Source string    `json:"s,omitempty"`
 	ReadAt time.Time `json:"at,omitzero"`
 }
+
+// NewTemplate is a launch template to create.
+type NewTemplate struct {
+	Name     string
+	Image    string // the AMI's id
+	Profile  string // name of the instance profile
+	UserData string // plain, not base64
+	// DiskSize is the size in GiB of the volume that is attached as Device.
+	DiskSize int
+	Device   string
+	Tags     map[string]string
+}
+
+// NewAutoScalingGroup is an Auto Scaling group to create. Its instances do not inherit its tags.
+type NewAutoScalingGroup struct {
+	Name     string
+	Template TemplateRef // with a numbered version
+	Types    []string    // instance types in order of preference
+	Spot     bool
+	Subnets  []string
+	Sizes    Sizes
+	Tags     map[string]string
+}
+
+// NewProfile is an instance profile to create, with the one role that it has.
+type NewProfile struct {
+	Name string
+	Role string // name
+	Tags map[string]string
+}

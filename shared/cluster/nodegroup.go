@@ -13,7 +13,8 @@ type NodeGroup struct {
 	Status     NodeGroupStatus `json:"st"`
 	CreatedAt  time.Time       `json:"ca"`
 	ModifiedAt time.Time       `json:"ma"`
-	// AutoScalingGroup is the name of the group that launches the nodes.
+	// AutoScalingGroup is the name of the group that launches the nodes. Of a group that Berth
+	// makes it is that of the launch template and the instance profile, too.
 	AutoScalingGroup string `json:"ag"`
 	// Target is what the nodes are made of: the target of the last update that succeeded. While
 	// CREATING it is the requested one.
@@ -30,13 +31,15 @@ type NodeGroup struct {
 	// ConfigUpdate is the id of an update of the sizes while it is in progress.
 	Update       string `json:"up,omitempty"`
 	ConfigUpdate string `json:"cu,omitempty"`
-	// Subnets and Role are as the user gave them. Berth uses those of the Auto Scaling group and
-	// its launch template.
+	// Subnets and Role are as the user gave them. Berth uses them for a group that it makes; for
+	// another one, the Auto Scaling group and its launch template decide.
 	Subnets []string `json:"sn,omitempty"`
 	Role    string   `json:"ro,omitempty"`
 	// Token is the clientRequestToken of its creation, and Digest a digest of the other parameters.
 	Token  string `json:"tk,omitempty"`
 	Digest string `json:"dg,omitempty"`
+	// Machines is set if Berth makes the Auto Scaling group itself; nil for one of the user's.
+	Machines *Machines `json:"mc,omitempty"`
 }
 
 // NodeGroupStatus is the status of a node group, in EKS's words.
@@ -72,6 +75,12 @@ const (
 	IssueTemplateVersion IssueCode = "Ec2LaunchTemplateVersionMismatch"
 	IssueTemplate        IssueCode = "Ec2LaunchTemplateInvalidConfiguration"
 	IssueAccessDenied    IssueCode = "AccessDenied"
+	IssueImage           IssueCode = "AmiIdNotFound"
+	IssueSubnet          IssueCode = "Ec2SubnetNotFound"
+	IssueNodeRole        IssueCode = "IamNodeRoleNotFound"
+	IssueIAMLimit        IssueCode = "IamLimitExceeded"
+	IssueLaunches        IssueCode = "AsgInstanceLaunchFailures"
+	IssueNodes           IssueCode = "NodeCreationFailure"
 )
 
 // Sizes are the sizes of an Auto Scaling group, in instances.
@@ -122,6 +131,9 @@ type UpdateTarget struct {
 	SourceTemplate string `json:"lt,omitempty"`
 	SourceName     string `json:"ln,omitempty"`
 	SourceVersion  string `json:"lv,omitempty"`
+	// AMIType is the kind of published image, in EKS's words, that the nodes have in a node group
+	// that Berth makes. Until the image is read, an empty ReleaseVersion is the newest one.
+	AMIType string `json:"at,omitempty"`
 }
 
 // UpdateStatus is the status of an update, in EKS's words.
@@ -408,7 +420,7 @@ type NodeGroupRef struct {
 func (g *NodeGroup) Ref() NodeGroupRef { return NodeGroupRef{g.Cluster, g.Name, g.ID} }
 
 // AutoScalingTag is the tag of CreateNodegroup that names the node group's Auto Scaling group.
-// Berth creates no Auto Scaling groups.
+// Without it Berth makes one.
 const AutoScalingTag = "berth:auto-scaling-group"
 
 // SizesChange has the members of a scalingConfig. Nil leaves a size as it is.
@@ -447,4 +459,34 @@ func (s Sizes) Validate() error {
 		return Errorf(CodeInvalidParameter, "desired capacity %d can't be greater than max size %d", s.Desired, s.Max)
 	}
 	return nil
+}
+
+// Machines says what the nodes of a node group are made of that Berth makes itself: its Auto
+// Scaling group, its launch template and its instance profile, which all have the name
+// [NodeGroup.AutoScalingGroup].
+type Machines struct {
+	InstanceTypes []string     `json:"it"`           // in order of preference
+	DiskSize      int          `json:"ds,omitempty"` // GiB
+	CapacityType  CapacityType `json:"ct"`
+	// CreatingSince is when node-group-upgrade last began to create what was missing. A call that
+	// was made then may take effect later, so nothing is forgotten for a while.
+	CreatingSince time.Time `json:"cs,omitzero"`
+}
+
+// CapacityType says how the nodes are paid for, in EKS's words.
+type CapacityType string
+
+// The capacity types that Berth serves.
+const (
+	OnDemand CapacityType = "ON_DEMAND"
+	Spot     CapacityType = "SPOT"
+)
+
+// IsMade reports whether Berth makes the node group's Auto Scaling group, and so also deletes it.
+func (g *NodeGroup) IsMade() bool { return g.Machines != nil }
+
+// MadeName returns the name of everything that an installation makes for a node group. Its role may
+// create only what is named so.
+func MadeName(installation, nodeGroup string) string {
+	return "berth-" + installation + "-" + nodeGroup
 }

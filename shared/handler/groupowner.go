@@ -167,6 +167,21 @@ func (o *OwnedGroups) FailedLaunches(
 	return o.Updates.FailedLaunches(ctx, group, since)
 }
 
+// OwnedMaker makes node groups, and deletes only Auto Scaling groups that the installation owns.
+type OwnedMaker struct {
+	GroupMaker
+	Owned *OwnedGroups
+}
+
+// DeleteGroup deletes a group with its instances.
+func (o *OwnedMaker) DeleteGroup(ctx context.Context, name string) (gone bool, err error) {
+	err = o.Owned.own(ctx, name, func() (err error) {
+		gone, err = o.GroupMaker.DeleteGroup(ctx, name)
+		return err
+	})
+	return gone, err
+}
+
 // HasRegistered reports whether an EC2 instance has registered with a cluster and is still there,
 // according to the state.
 func HasRegistered(ctx context.Context, store state.Store, clusterName, ec2ID string) (bool, error) {

@@ -117,6 +117,28 @@ type LaunchTemplates interface {
 	CreateVersion(ctx context.Context, version cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error)
 }
 
+// GroupMaker makes and deletes the parts of node groups that Berth makes. Everything may be
+// repeated: what exists already is not made again, and deleting what is not there succeeds. Errors
+// of the APIs are *cluster.Error.
+type GroupMaker interface {
+	// EnsureProfile makes an instance profile with its role. An unknown role is NoSuchEntity.
+	EnsureProfile(ctx context.Context, p cluster.NewProfile) error
+	DeleteProfile(ctx context.Context, name string) error
+	// EnsureTemplate makes a launch template with one version, and returns that version.
+	EnsureTemplate(ctx context.Context, t cluster.NewTemplate) (*cluster.LaunchTemplate, error)
+	DeleteTemplate(ctx context.Context, name string) error
+	EnsureGroup(ctx context.Context, g cluster.NewAutoScalingGroup) error
+	// DeleteGroup terminates the instances of a group, then deletes it. It reports whether the
+	// group is gone: that may take minutes.
+	DeleteGroup(ctx context.Context, name string) (gone bool, err error)
+}
+
+// Parameters is the part of Systems Manager that reads parameters. Unknown ones are left out.
+// Errors of the API are *cluster.Error.
+type Parameters interface {
+	ReadParameters(ctx context.Context, names []string) (map[string]string, error)
+}
+
 // InstanceTypes is the part of Amazon EC2 that says what a group launches, and how large that is.
 // Errors of the API are *cluster.Error.
 type InstanceTypes interface {

@@ -37,14 +37,14 @@ const maxUnavailableLimit = 100
 //
 // It fails with ResourceInUseException while the last update is in progress, and with
 // InvalidParameterException if [ValidateConfig] refuses the group's configuration or the target has
-// no image. A launch template of the user's own will do for an image: [ResolveTarget] reads it
-// later.
+// no image. A launch template of the user's own, or an AMI type, will do for an image:
+// [ResolveTarget] reads it later.
 func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
 	if last != nil && !last.HasEnded() {
 		return nil, cluster.Errorf(cluster.CodeResourceInUse,
 			"Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
 	}
-	if r.Target.Image == "" && r.Target.SourceTemplate == "" {
+	if r.Target.Image == "" && r.Target.SourceTemplate == "" && r.Target.AMIType == "" {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The update names no image")
 	}
 	if err := ValidateConfig(g.Config); err != nil {

@@ -6,22 +6,26 @@ import (
 	"berth/shared/cluster"
 )
 
-// CreateNodeGroup creates a node group from an Auto Scaling group.
+// CreateNodeGroup creates a node group from an Auto Scaling group, or one that Berth makes.
 type CreateNodeGroup struct {
 	Cluster          string
 	Name             string
 	AutoScalingGroup string
-	Sizes            *cluster.Sizes // nil leaves the Auto Scaling group's
-	Config           cluster.UpdateConfig
-	Version          string
-	ReleaseVersion   string               // the AMI's name; empty: what the Auto Scaling group launches
-	Template         *cluster.TemplateRef // the user's own
-	Subnets          []string
-	Role             string
-	Labels           map[string]string
-	Tags             map[string]string
-	Token            string // clientRequestToken
-	Params           string // digest of all parameters, see [cluster.Digest]
+	// Machines and AMIType say what to make if there is no Auto Scaling group; Machines is nil if
+	// there is one.
+	Machines       *cluster.Machines
+	AMIType        string
+	Sizes          *cluster.Sizes // nil leaves the Auto Scaling group's
+	Config         cluster.UpdateConfig
+	Version        string
+	ReleaseVersion string               // the AMI's name; empty: what the Auto Scaling group launches
+	Template       *cluster.TemplateRef // the user's own
+	Subnets        []string
+	Role           string
+	Labels         map[string]string
+	Tags           map[string]string
+	Token          string // clientRequestToken
+	Params         string // digest of all parameters, see [cluster.Digest]
 }
 
 // UpdateNodeGroupConfig changes a node group's sizes and update configuration. What is nil stays.

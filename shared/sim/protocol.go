@@ -17,9 +17,10 @@ import (
 const maxRequest = 1 << 20
 
 // ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates, instances), Elastic
-// Load Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), with the operations that
-// Berth and the tools that set up its machines use. It passes all other requests to next. It
-// refuses operations and parameters that it does not simulate, and names them.
+// Load Balancing (version 2), Cloud Map, CloudWatch (metrics, alarms), IAM (instance profiles) and
+// Systems Manager (images), with the operations that Berth and the tools that set up its machines
+// use. It passes all other requests to next. It refuses operations and parameters that it does not
+// simulate, and names them.
 //
 // Requests must be for a name of this machine and have a signature, which is not checked: a web
 // page can send neither.
@@ -28,6 +29,7 @@ func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 	maps.Copy(compute.Actions, ec2.HostActions(a.kernel, hosts{a}))
 	services := map[string]protocol.QueryService{
 		"2015-12-01": a.TargetGroups.QueryService(), "2011-01-01": a.Groups.QueryService(), "2016-11-15": compute,
+		"2010-05-08": a.Profiles.QueryService(),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Cloud Map and plain CloudWatch name the operation in a header, Smithy's RPC in the path,
@@ -35,8 +37,9 @@ func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 		target, discovery := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "Route53AutoNaming_v20170314.")
 		alarm, alarms := strings.CutPrefix(r.URL.Path, "/service/GraniteServiceVersion20100801/operation/")
 		metrics, plain := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "GraniteServiceVersion20100801.")
+		parameter, parameters := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "AmazonSSM.")
 		form := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
-		if r.Method != http.MethodPost || !discovery && !alarms && !plain && !form {
+		if r.Method != http.MethodPost || !discovery && !alarms && !plain && !parameters && !form {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -54,6 +57,8 @@ func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 			a.CloudWatch.ServeOperation(w, protocol.CBOR, alarm, body)
 		case plain:
 			a.CloudWatch.ServeOperation(w, protocol.JSON, metrics, body)
+		case parameters:
+			a.Templates.ServeParameters(w, parameter, body)
 		default:
 			protocol.ServeQuery(r.Context(), services, w, body)
 		}

@@ -11,6 +11,7 @@ import (
 	"berth/shared/sim/cloudwatch"
 	"berth/shared/sim/ec2"
 	"berth/shared/sim/ecs"
+	"berth/shared/sim/iam"
 	"berth/shared/sim/kernel"
 )
 
@@ -54,6 +55,7 @@ type AWS struct {
 	Registries   *balancing.Registries
 	CloudWatch   *cloudwatch.Service
 	Templates    *ec2.Templates
+	Profiles     *iam.Profiles
 	Groups       *autoscaling.Groups
 }
 
@@ -76,6 +78,7 @@ func Open(o Options) (*AWS, error) {
 	a.Registries = balancing.NewRegistries(k)
 	a.CloudWatch = cloudwatch.NewService(k, cmp.Or(o.AlarmSource, "aws.cloudwatch"))
 	a.Templates = ec2.NewTemplates(k)
+	a.Profiles = iam.NewProfiles(k)
 	a.Groups = autoscaling.NewGroups(k, autoscaling.Options{
 		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch,
 		EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
@@ -85,7 +88,8 @@ func Open(o Options) (*AWS, error) {
 	if o.Path == "" {
 		return a, nil
 	}
-	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Registries, a.CloudWatch, a.Templates, a.Groups); err != nil {
+	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Registries, a.CloudWatch, a.Templates, a.Profiles,
+		a.Groups); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -71,6 +71,9 @@ func runCLIStory(t *testing.T, d *door) {
 	wants("TAGS\tstage\ttest", "ecs describe-services --services cli --include TAGS --query 'services[0].{TAGS: tags}'")
 
 	deployByHand(t, aws, wants, fails)
+	if !d.isSlow { // the tests of the cloud tier make nodes, too
+		makeNodes(aws, wants, fails)
+	}
 
 	fails("Waiter ServicesStable failed", "ecs wait services-stable --services nobody")
 	fails("(ServiceNotFoundException)", "ecs update-service --service nobody --desired-count 1")
@@ -83,6 +86,27 @@ func runCLIStory(t *testing.T, d *door) {
 	aws("ecs deregister-task-definition --task-definition cli:1")
 	wants("DELETE_IN_PROGRESS",
 		"ecs delete-task-definitions --task-definitions cli:1 --query 'taskDefinitions[].status'")
+}
+
+// makeNodes creates a node group without an Auto Scaling group, updates it to the newest image and
+// deletes it, with all waiters, and looks what is left.
+func makeNodes(aws func(string) string, wants, fails func(want, command string)) {
+	const of = " --cluster-name default --nodegroup-name made"
+	wants("CREATING\tt3.large", "eks create-nodegroup --instance-types t3.large --subnets subnet-1 --node-role "+
+		"arn:aws:iam::123456789012:role/nodes --scaling-config minSize=1,maxSize=2,desiredSize=1 --release-version "+
+		"al2023-ami-ecs-hvm-2023.0.20260901-kernel-6.1-x86_64 --query 'nodegroup.[status, instanceTypes[0]]'"+of)
+	aws("eks wait nodegroup-active" + of)
+	name := aws("eks describe-nodegroup --query 'nodegroup.resources.autoScalingGroups[0].name'" + of)
+	aws("eks update-nodegroup-version" + of)
+	aws("eks wait nodegroup-active" + of)
+	wants("al2023-ami-ecs-hvm-2023.0.20261015-kernel-6.1-x86_64",
+		"eks describe-nodegroup --query nodegroup.releaseVersion"+of)
+	wants("DELETING", "eks delete-nodegroup --query nodegroup.status"+of)
+	aws("eks wait nodegroup-deleted" + of)
+	wants("0", "autoscaling describe-auto-scaling-groups --query 'length(AutoScalingGroups)' "+
+		"--auto-scaling-group-names "+name)
+	fails("NotFoundException", "ec2 describe-launch-templates --launch-template-names "+name)
+	fails("(NoSuchEntity)", "iam get-instance-profile --instance-profile-name "+name)
 }
 
 // deployByHand replaces one task set of a service by another, with the commands of the AWS CLI. It

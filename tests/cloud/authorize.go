@@ -98,6 +98,7 @@ type target struct {
 	arn     string
 	tags    map[string]string
 	tagKeys []string // that the call sets
+	setTags map[string]string
 }
 
 // targetOf finds the Auto Scaling group that a call changes.
@@ -109,11 +110,13 @@ func (c *Cloud) targetOf(ctx context.Context, call Call) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("reading the form of %s: %w", call.Operation, err)
 	}
-	var out target
+	out := target{setTags: map[string]string{}}
 	name := form.Get("AutoScalingGroupName")
 	for n := 1; form.Has(fmt.Sprintf("Tags.member.%d.Key", n)); n++ {
 		name = form.Get(fmt.Sprintf("Tags.member.%d.ResourceId", n))
-		out.tagKeys = append(out.tagKeys, form.Get(fmt.Sprintf("Tags.member.%d.Key", n)))
+		key := form.Get(fmt.Sprintf("Tags.member.%d.Key", n))
+		out.tagKeys = append(out.tagKeys, key)
+		out.setTags[key] = form.Get(fmt.Sprintf("Tags.member.%d.Value", n))
 	}
 	var got struct {
 		Groups []struct {
@@ -173,8 +176,12 @@ func (s statement) meets(on target) bool {
 	for operator, keys := range conditions {
 		for key, want := range keys {
 			tag, isTag := strings.CutPrefix(key, "aws:ResourceTag/")
+			given, isGiven := strings.CutPrefix(key, "aws:RequestTag/")
 			met := false
 			switch {
+			case operator == "StringEquals" && isGiven:
+				value, has := on.setTags[given]
+				met = has && slices.Contains(textsOf(want), value)
 			case operator == "StringEquals" && isTag:
 				value, has := on.tags[tag]
 				met = has && slices.Contains(textsOf(want), value)

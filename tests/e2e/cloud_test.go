@@ -203,6 +203,10 @@ func TestLocalCloud(t *testing.T) {
 			t.Parallel()
 			runCapacityScenario(t, l, false)
 		})
+		t.Run("MadeNodeGroupScenario", func(t *testing.T) {
+			t.Parallel()
+			runMadeScenario(t, l, "MINIMAL")
+		})
 		t.Run("NodeGroupScenario", func(t *testing.T) {
 			t.Parallel()
 			// MINIMAL, because DEFAULT removes its surplus node by node, a minute each.
@@ -226,6 +230,7 @@ func TestLocalCloud(t *testing.T) {
 	t.Run("RolesGrantNothingElse", func(t *testing.T) { checkGrantsAreUsed(t, used) })
 	t.Run("EveryGrantIsEnforced", func(t *testing.T) { checkGrantsAreEnforced(t, l, used) })
 	t.Run("ConditionsOnGroupsAreEnforced", func(t *testing.T) { checkConditionsOnGroups(t, l, used) })
+	t.Run("ConditionsOnNewGroupsAreEnforced", func(t *testing.T) { checkConditionsOnNewGroups(t, l, used) })
 	t.Run("AFunctionWithoutAGrantFailsUntilItIsBack", func(t *testing.T) { checkWithoutGrants(t, l, c) })
 }
 

@@ -114,6 +114,7 @@ var rules = []rule{
 	{path: "shared/sim/kernel", may: []string{"shared/datafile", "shared/cluster"}},
 	{path: "shared/sim/protocol", may: []string{"shared/cluster"}},
 	{path: "shared/sim/ec2", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
+	{path: "shared/sim/iam", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/cloudwatch", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/balancing", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/ecs", may: []string{"shared/sim/kernel", "shared/sim/ec2", "shared/constraint",

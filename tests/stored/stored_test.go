@@ -28,9 +28,10 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), volumes()),
+	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), volumes(),
+		madeGroups),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
-		askedChanges, rebalancing(), volumes()),
+		askedChanges, rebalancing(), volumes(), madeGroups),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -67,6 +68,15 @@ func rebalancing() []string {
 		fields = append(fields, "configuration *cluster.Configuration.Rebalancing"+field)
 	}
 	return fields
+}
+
+// madeGroups are the fields of node groups that Berth makes, which the first two versions did not
+// have.
+var madeGroups = []string{
+	"nodegroup# *cluster.NodeGroup.Target.AMIType", "nodegroup# *cluster.NodeGroup.Machines",
+	"nodegroup# *cluster.NodeGroup.Machines.InstanceTypes", "nodegroup# *cluster.NodeGroup.Machines.InstanceTypes[]",
+	"nodegroup# *cluster.NodeGroup.Machines.DiskSize", "nodegroup# *cluster.NodeGroup.Machines.CapacityType",
+	"nodegroup# *cluster.NodeGroup.Machines.CreatingSince", "update# *cluster.Update.UpdateSpec.Target.AMIType",
 }
 
 // askedChanges are the fields of updates that the second version did not have.

@@ -63,8 +63,8 @@ func statements(t *testing.T, role string, n *yaml.Node) (all []grant) {
 	return all
 }
 
-// wildcards lists the statements about resources whose ARNs contain *. Each has its reason beside it
-// in template.yaml, at a resource or at the condition that limits it. Avoid adding one.
+// wildcards lists the statements about resources whose ARNs contain *. Each has its reason beside
+// it in template.yaml, at a resource or at the condition that limits it. Avoid adding one.
 var wildcards = []string{
 	"ApiRole.PassThrough", "ApiRole.PassThroughUnscoped",
 	"DispatchRole.CloudMap", "DispatchRole.CloudMapInRoute53", "DispatchRole.DescribeGroups",
@@ -74,10 +74,13 @@ var wildcards = []string{
 	"ManagedScalingRole.Alarms", "ManagedScalingRole.Describe", "ManagedScalingRole.Groups",
 	"ManagedScalingRole.Instances", "ManagedScalingRole.ListTasks", "ManagedScalingRole.Metric",
 	"ManagedScalingRole.TagGroups",
-	"NodeGroupUpgradeRole.Describe", "NodeGroupUpgradeRole.Groups", "NodeGroupUpgradeRole.Instances",
+	"NodeGroupUpgradeRole.DeleteTemplates",
+	"NodeGroupUpgradeRole.Describe", "NodeGroupUpgradeRole.Groups", "NodeGroupUpgradeRole.InstanceProfiles",
+	"NodeGroupUpgradeRole.Instances",
 	"NodeGroupUpgradeRole.LaunchByTemplate", "NodeGroupUpgradeRole.ListTasks",
+	"NodeGroupUpgradeRole.MakeGroups", "NodeGroupUpgradeRole.MakeTemplates",
 	"NodeGroupUpgradeRole.PublicImageParameters", "NodeGroupUpgradeRole.TagByTemplate",
-	"NodeGroupUpgradeRole.Templates",
+	"NodeGroupUpgradeRole.TagTemplates", "NodeGroupUpgradeRole.Templates",
 	"PlacementRole.Stream",
 	"TaskStateChangeRole.ListTasks", "TaskStateChangeRole.Look",
 }
@@ -140,13 +143,16 @@ func TestOnlyTaggedGroupsMayChange(t *testing.T) {
 }
 
 // checkOwnGroups holds a role that may create Auto Scaling groups to names of the installation's
-// own. Until Berth makes groups, no role may.
+// own, and to groups that have Berth's tag from the beginning.
 func checkOwnGroups(t *testing.T, g grant) {
 	t.Helper()
 	for _, r := range g.resources {
 		if !strings.HasSuffix(r.Value, ":autoScalingGroupName/berth-${AWS::StackName}-*") {
 			t.Errorf("%s.%s may create %s, want groups called berth-INSTALLATION-* only", g.role, g.sid, r.Value)
 		}
+	}
+	if !strings.Contains(g.condition, "aws:RequestTag/berth:installation") {
+		t.Errorf("%s.%s may create groups without the tag: %q", g.role, g.sid, g.condition)
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	"berth/shared/sim"
 	"berth/shared/sim/autoscaling"
 	"berth/shared/sim/ec2"
+	"berth/shared/sim/iam"
 	"berth/shared/state"
 	"berth/shared/wire"
 	"berth/shared/wire/access"
@@ -100,6 +101,13 @@ type groupPorts struct {
 	*ec2.Templates
 	handler.Metrics
 	handler.Hosts
+}
+
+// groupMaker are the services of the simulated AWS that make node groups.
+type groupMaker struct {
+	autoscaling.Maker
+	*ec2.Templates
+	*iam.Profiles
 }
 
 // Name is an embedded installation's name: the value of the tag [handler.OwnerTag] on the Auto
@@ -371,8 +379,9 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 			groups := i.groupsFor(name)
 			h := &nodegroupupgrade.Handler{
 				State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Auto: groups, Updates: groups,
-				Templates: groups, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
-				Decoder: i.eventDecoder(),
+				Templates: groups, Parameters: i.AWS.Templates, Clock: i.clockFor(name),
+				Maker:    groupMaker{autoscaling.Maker{Groups: i.AWS.Groups}, i.AWS.Templates, i.AWS.Profiles},
+				Settings: *i.options.Settings, Log: i.loggerFor(name), Decoder: i.eventDecoder(),
 			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},

@@ -20,13 +20,14 @@ import (
 const KeepUpdate = 90 * 24 * time.Hour
 
 // NodeGroups answers the EKS API's operations on node groups and their updates. A node group is the
-// set of instances of an Auto Scaling group that exists already. The operations write what is
-// wanted; node-group-upgrade reads the group and its launch template, and acts on both. Errors are
-// [cluster.Error] with that API's codes.
+// set of instances of an Auto Scaling group that exists already, or that Berth makes. The
+// operations write what is wanted; node-group-upgrade reads the group and its launch template, and
+// acts on both. Errors are [cluster.Error] with that API's codes.
 type NodeGroups struct{ *Dependencies }
 
-// CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has. It
-// is CREATING until node-group-upgrade has examined the group, then ACTIVE or CREATE_FAILED. The
+// CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has, or
+// of one to make. It is CREATING until node-group-upgrade has examined or made the group, then
+// ACTIVE or CREATE_FAILED. The
 // same clientRequestToken with the same parameters returns the same node group; any other use of a
 // taken name is a ResourceInUseException.
 func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error) {
@@ -48,13 +49,18 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: formatUUID(n.NewID()),
 		Status: cluster.NodeGroupCreating, CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup,
 		Target: firstTarget(spec), Config: spec.Config, Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets,
-		Role: spec.Role, Token: spec.Token, Digest: spec.Params,
+		Role: spec.Role, Token: spec.Token, Digest: spec.Params, Machines: spec.Machines,
 	}
 	if spec.Sizes != nil {
 		if err := spec.Sizes.Validate(); err != nil {
 			return nil, err
 		}
 		g.Sizes = *spec.Sizes
+	}
+	if g.IsMade() {
+		if err := nodegroup.InitMade(g, n.Settings.Installation); err != nil {
+			return nil, err
+		}
 	}
 	err := state.RetryRaces("creating node group "+spec.Name, func() error { return n.commitNodeGroup(ctx, g) })
 	if errors.Is(err, errNameTaken) {
@@ -93,7 +99,7 @@ func (n *NodeGroups) commitNodeGroup(ctx context.Context, g *cluster.NodeGroup) 
 // firstTarget returns what the caller says the nodes are made of. node-group-upgrade completes it
 // from the group.
 func firstTarget(spec operation.CreateNodeGroup) cluster.UpdateTarget {
-	t := cluster.UpdateTarget{Version: spec.Version, ReleaseVersion: spec.ReleaseVersion}
+	t := cluster.UpdateTarget{Version: spec.Version, ReleaseVersion: spec.ReleaseVersion, AMIType: spec.AMIType}
 	if ref := spec.Template; ref != nil {
 		t.SourceTemplate, t.SourceName, t.SourceVersion = ref.ID, ref.Name, ref.Version
 	}
@@ -243,8 +249,9 @@ func (n *NodeGroups) findUpdate(ctx context.Context, clusterName, nodeGroup, id 
 }
 
 // DeleteNodeGroup marks a node group as DELETING; node-group-upgrade then removes it and its
-// updates. Unlike with EKS, the Auto Scaling group and its instances stay: they existed before the
-// node group. During an update it is a ResourceInUseException.
+// updates, and what Berth has made for it. Unlike with EKS, an Auto Scaling group of the user's
+// stays with its instances: they existed before the node group. During an update it is a
+// ResourceInUseException.
 func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
 	g, err := n.DescribeNodeGroup(ctx, clusterName, name)
 	switch {

@@ -52,7 +52,8 @@ func (n *NodeGroups) UpdateNodeGroupVersion(
 }
 
 // newTarget returns what an upgrade's nodes are to be made of: an image (releaseVersion), or a
-// version of the user's own launch template. Like in EKS, a node group stays with the template that
+// version of the user's own launch template. For a node group that Berth makes it is a release, the
+// newest if none is named. Like in EKS, a node group stays with the template that
 // it was created with, or without one (EKS API reference, UpdateNodegroupVersion).
 func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t cluster.UpdateTarget, err error) {
 	t = cluster.UpdateTarget{Version: change.Version, ReleaseVersion: change.ReleaseVersion}
@@ -64,6 +65,9 @@ func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t
 	case ref != nil && (ref.ID != "" && ref.ID != own || ref.Name != "" && ref.Name != g.Target.SourceName):
 		return t, cluster.Errorf(cluster.CodeInvalidRequest,
 			"You cannot change the launch template of node group %s, only its version: it is %s", g.Name, own)
+	case g.IsMade():
+		t.AMIType = g.Target.AMIType
+		return t, nil
 	case own == "" && t.ReleaseVersion == "":
 		return t, cluster.Errorf(cluster.CodeInvalidParameter,
 			"The update must name a releaseVersion, the image of the new nodes")

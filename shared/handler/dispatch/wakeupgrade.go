@@ -27,7 +27,7 @@ func upgradeWakeUps(r state.Record) []handler.WakeUp {
 }
 
 // confirmUpgrade reports whether node-group-upgrade waits for instances of a cluster: updates wait
-// for them, and ACTIVE node groups label new ones.
+// for them, node groups that Berth makes or deletes too, and ACTIVE ones label new nodes.
 func (h *Handler) confirmUpgrade(ctx context.Context, w handler.WakeUp) (time.Duration, bool, error) {
 	if w.Cause != handler.WakeInstance {
 		return 0, w.Cause == handler.WakeChange, nil
@@ -35,6 +35,7 @@ func (h *Handler) confirmUpgrade(ctx context.Context, w handler.WakeUp) (time.Du
 	groups, err := state.ListRows[*cluster.NodeGroup](
 		ctx, h.State, state.Prefix(w.Cluster, state.PrefixNodeGroup), "node groups")
 	return 0, slices.ContainsFunc(groups, func(g *cluster.NodeGroup) bool {
-		return g.Status == cluster.NodeGroupActive || g.Status == cluster.NodeGroupUpdating
+		return g.Status == cluster.NodeGroupActive || g.Status == cluster.NodeGroupUpdating ||
+			g.IsMade() && (g.Status == cluster.NodeGroupCreating || g.Status == cluster.NodeGroupDeleting)
 	}), err
 }

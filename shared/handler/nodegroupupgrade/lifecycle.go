@@ -11,21 +11,18 @@ import (
 	"berth/shared/state"
 )
 
-// createGroup completes a CREATING node group: it becomes ACTIVE, or CREATE_FAILED with an issue
-// that says why.
+// createGroup completes a CREATING node group of an Auto Scaling group that the user has made: it
+// becomes ACTIVE, or CREATE_FAILED with an issue that says why.
 func (h *Handler) createGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	next := *g
-	next.Rev++
 	issue, err := h.completeGroup(ctx, &next)
 	if err != nil {
 		return err
 	}
-	next.Status, next.Issues, next.ModifiedAt = cluster.NodeGroupActive, nil, h.Clock.Now()
 	if issue != nil {
-		next.Status, next.Issues = cluster.NodeGroupCreateFailed, []cluster.NodeGroupIssue{*issue}
+		return making{h}.writeCreated(ctx, &next, []cluster.NodeGroupIssue{*issue})
 	}
-	_, err = h.State.Write(ctx, state.Write{Put: &next})
-	return state.IgnoreConflict(err)
+	return making{h}.writeCreated(ctx, &next, nil)
 }
 
 // completeGroup sets the target and the sizes of a new node group.

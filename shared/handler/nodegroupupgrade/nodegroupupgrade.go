@@ -1,6 +1,7 @@
 package nodegroupupgrade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +28,13 @@ type Handler struct {
 	Auto      handler.AutoScaling
 	Updates   handler.GroupUpdates
 	Templates handler.LaunchTemplates
-	Clock     handler.Clock
-	Settings  handler.Settings
-	Log       *slog.Logger
-	Decoder   awsevent.Decoder
+	// Maker and Parameters are for node groups whose Auto Scaling group Berth makes.
+	Maker      handler.GroupMaker
+	Parameters handler.Parameters
+	Clock      handler.Clock
+	Settings   handler.Settings
+	Log        *slog.Logger
+	Decoder    awsevent.Decoder
 	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 
@@ -72,6 +76,10 @@ func (h *Handler) reconcileCluster(ctx context.Context, clusterName string) erro
 // delete them.
 func (h *Handler) reconcileGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	switch {
+	case g.Status == cluster.NodeGroupCreating && g.IsMade():
+		return making{h}.makeGroup(ctx, g)
+	case g.Status == cluster.NodeGroupDeleting && g.IsMade():
+		return making{h}.removeGroup(ctx, g)
 	case g.Status == cluster.NodeGroupCreating:
 		return h.createGroup(ctx, g)
 	case g.Status == cluster.NodeGroupDeleting:
@@ -181,17 +189,23 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 	return nil
 }
 
-// resolveTarget reads the user's own launch template that an upgrade is made from, once: what a
-// version such as $Latest means must not change during the upgrade. The upgrade fails if the
-// template cannot be read.
+// resolveTarget reads the user's own launch template that an upgrade is made from, or the published
+// image, once: what a version such as $Latest means, or the newest image, must not change during
+// the upgrade. The upgrade fails if the template or the image cannot be read.
 func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluster.Update, error) {
 	if u.Target.Image != "" || u.Phase == cluster.PhaseRestore {
 		return u, nil
 	}
-	target, err := completeTarget(ctx, h.Templates, u.Target, nodegroup.SourceTemplate(u.Target),
-		nodegroup.TargetFromTemplate)
+	var target cluster.UpdateTarget
+	var err error
+	if u.Target.AMIType != "" {
+		target, err = publishedTarget(ctx, h.Parameters, u.Target)
+	} else {
+		target, err = completeTarget(ctx, h.Templates, u.Target, nodegroup.SourceTemplate(u.Target),
+			nodegroup.TargetFromTemplate)
+	}
 	if why := cluster.PermanentError(err); why != nil {
-		return nodegroup.Fail(u, nodegroup.RefusalError(why, u.Target.SourceTemplate)), nil
+		return nodegroup.Fail(u, nodegroup.RefusalError(why, cmp.Or(u.Target.SourceTemplate, u.Target.AMIType))), nil
 	}
 	if err != nil {
 		return nil, err

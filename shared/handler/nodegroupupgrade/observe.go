@@ -107,9 +107,7 @@ func (h *Handler) readLaunches(
 		}
 	}
 	failed, err := h.Updates.FailedLaunches(ctx, auto.Name, u.CreatedAt)
-	for _, f := range failed {
-		to.Failures = append(to.Failures, nodegroup.LaunchFailure{Zone: f.Zone, Code: f.Code, Message: f.Message})
-	}
+	to.Failures = launchFailures(failed)
 	return cluster.Wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
 }
 

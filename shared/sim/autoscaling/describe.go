@@ -25,6 +25,8 @@ type (
 	xmlMixed struct {
 		Spec  xmlTemplateSpec `xml:"LaunchTemplate>LaunchTemplateSpecification"`
 		Types []xmlOverride   `xml:"LaunchTemplate>Overrides>member"`
+
+		InstancesDistribution *distribution
 	}
 	xmlMember struct {
 		InstanceId                                                   string
@@ -98,7 +100,8 @@ func (a *groupAPI) describeGroup(g *group) xmlASG {
 		xmlSettings:                      g.describeSettings(a.groups.kernel.Account.ID),
 	}
 	if g.Mixed {
-		out.MixedInstancesPolicy = &xmlMixed{Spec: *a.templateSpec(g.Template)}
+		out.MixedInstancesPolicy = &xmlMixed{Spec: *a.templateSpec(g.Template),
+			InstancesDistribution: g.Distribution.withDefaults()}
 		for _, t := range g.Types {
 			out.MixedInstancesPolicy.Types = append(out.MixedInstancesPolicy.Types, xmlOverride{t.Type, t.Weight})
 		}

@@ -42,6 +42,8 @@ type launchSettings struct {
 	// there is one.
 	Types []weightedType `json:",omitempty"`
 	Mixed bool           `json:",omitempty"`
+	// Distribution is the policy's, with defaults; nil without one, or for a group of older files.
+	Distribution *distribution `json:",omitempty"`
 	// Cluster and Machine, where they are set, replace what the launch template says.
 	Cluster string
 	Machine ec2.Machine

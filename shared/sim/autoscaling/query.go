@@ -46,16 +46,20 @@ type groupAPI struct{ groups *Groups }
 
 type templateInput struct{ LaunchTemplateId, LaunchTemplateName, Version string }
 
-// mixedInput is a MixedInstancesPolicy. How On-Demand and Spot instances are mixed is not
-// simulated, and refused.
+// mixedInput is a MixedInstancesPolicy. How On-Demand and Spot instances are mixed is kept and
+// described; the simulated instances are all alike.
 type mixedInput struct {
-	LaunchTemplate struct {
+	InstancesDistribution *distribution
+	LaunchTemplate        struct {
 		LaunchTemplateSpecification templateInput
-		Overrides                   []struct {
-			InstanceType, WeightedCapacity                    string
-			LaunchTemplateSpecification, InstanceRequirements protocol.Tree
-		}
+		Overrides                   []overrideInput
 	}
+}
+
+// overrideInput is an instance type of a MixedInstancesPolicy.
+type overrideInput struct {
+	InstanceType, WeightedCapacity                    string
+	LaunchTemplateSpecification, InstanceRequirements protocol.Tree
 }
 
 // updateInput is the input of UpdateAutoScalingGroup. Absent members leave the group as it is.
@@ -216,17 +220,24 @@ func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 			errorMessage(err))
 	}
 	g.Mixed, g.Types = in.MixedInstancesPolicy != nil, types
+	if !g.Mixed {
+		g.Distribution = nil
+	} else if given := in.MixedInstancesPolicy.InstancesDistribution; given != nil || g.Distribution == nil {
+		g.Distribution = given.withDefaults()
+	}
 	return a.groups.setTemplate(g, t.ID+":"+cmp.Or(spec.Version, "$Default"))
+}
+
+type deleteInput struct {
+	AutoScalingGroupName string
+	ForceDelete          bool
 }
 
 // deleteGroup terminates the instances at once, without hooks. ForceDelete is needed if there are
 // any. The group's policies and their alarms go with it, its launch template stays.
-func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
-	AutoScalingGroupName string
-	ForceDelete          bool
-}) (any, error) {
+func (a *groupAPI) deleteGroup(_ context.Context, in *deleteInput) (any, error) {
 	e := a.groups
-	return nil, e.kernel.Change(func(now time.Time) error {
+	return nil, e.kernel.Call("DeleteAutoScalingGroup", in.AutoScalingGroupName, func(now time.Time) error {
 		g := e.byName[in.AutoScalingGroupName]
 		if g == nil {
 			return groupNotFound(in.AutoScalingGroupName)

@@ -254,8 +254,7 @@ func (a *api) deleteLaunchTemplate(
 	err := a.kernel.Change(func(time.Time) error {
 		t, err := a.templates.findTemplate(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName})
 		if err == nil {
-			delete(a.templates.Rows, t.ID)
-			a.kernel.DeleteRow(t)
+			a.templates.remove(t)
 			out.Template = new(t.describeTemplate())
 		}
 		return err

@@ -88,22 +88,35 @@ type createInput struct {
 	WarmPoolConfig     json.RawMessage   `json:"warmPoolConfig"`
 }
 
-// checkUnserved refuses what describes EKS's own instances. For a node group of container
-// instances, the Auto Scaling group and its launch template say all that. The AMI type CUSTOM is
-// the truth, so it passes.
+// checkUnserved refuses what Berth serves for no node group.
 func (in *createInput) checkUnserved() error {
 	for _, m := range []struct {
 		name  string
 		given bool
 	}{
-		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0},
 		{"remoteAccess", isPresent(in.RemoteAccess)},
 		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", isPresent(in.NodeRepairConfig)},
 		{"warmPoolConfig", isPresent(in.WarmPoolConfig)},
-		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
 	} {
 		if m.given {
 			return unsupported("CreateNodegroup", m.name)
+		}
+	}
+	return nil
+}
+
+// checkGiven refuses, for an Auto Scaling group of the user's, what the group and its launch
+// template say. The AMI type CUSTOM is the truth, so it passes.
+func (in *createInput) checkGiven() error {
+	for _, m := range []struct {
+		name  string
+		given bool
+	}{
+		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0},
+		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
+	} {
+		if m.given {
+			return input.Invalid("%s is not supported with the tag %s: %s.", m.name, cluster.AutoScalingTag, groupSays)
 		}
 	}
 	return nil
@@ -164,8 +177,8 @@ func (c *call) checkNames() error {
 }
 
 // createNodegroup creates a node group of the Auto Scaling group that the tag
-// [cluster.AutoScalingTag] names: CreateNodegroup has no member for an existing group, as EKS
-// creates its own.
+// [cluster.AutoScalingTag] names: CreateNodegroup has no member for an existing group. Without the
+// tag Berth makes the group, as EKS does.
 func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	var in createInput
 	if err := awsjson.DecodeInput(c.body, &in); err != nil {
@@ -187,8 +200,8 @@ func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 }
 
 // parseCreate checks the input and returns it as the scheduler takes it. Subnets and role are
-// required, as with EKS, though the Auto Scaling group already has both; they only appear in
-// descriptions. Sizes are given completely or not at all.
+// required, as with EKS. An Auto Scaling group of the user's already has both; then they only
+// appear in descriptions. Sizes are given completely or not at all.
 func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) {
 	if err := in.checkUnserved(); err != nil {
 		return nil, err
@@ -198,9 +211,6 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 		return nil, input.Invalid("subnets must not be empty.")
 	case in.NodeRole == "":
 		return nil, input.Invalid("nodeRole must not be empty.")
-	case !groupNames.MatchString(in.Tags[cluster.AutoScalingTag]):
-		return nil, input.Invalid("The tag %s must name the Auto Scaling group whose instances are the node group's.",
-			cluster.AutoScalingTag)
 	}
 	for _, subnet := range in.Subnets {
 		if !subnetIDs.MatchString(subnet) {
@@ -220,6 +230,9 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 		return nil, err
 	}
 	if spec.Template, err = in.LaunchTemplate.parseTemplateRef(); err != nil {
+		return nil, err
+	}
+	if err := in.parseMachines(spec); err != nil {
 		return nil, err
 	}
 	if s := in.ScalingConfig; s != nil {

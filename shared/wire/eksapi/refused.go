@@ -128,9 +128,10 @@ const (
 // refusedMembers are the members that operations refuse, with the reason.
 var refusedMembers = map[string]map[string]string{
 	"CreateNodegroup": {
-		"diskSize": groupSays, "instanceTypes": groupSays, "remoteAccess": groupSays, "taints": groupSays,
-		"nodeRepairConfig": groupSays, "warmPoolConfig": groupSays, "capacityType": groupSays,
-		"amiType": groupSays,
+		"remoteAccess":     "a launch template of your own says who may log in",
+		"taints":           "tasks have no tolerations; placement constraints keep them away from nodes",
+		"nodeRepairConfig": "the Auto Scaling group replaces unhealthy instances",
+		"warmPoolConfig":   "an Auto Scaling group of your own can have a warm pool",
 	},
 	"UpdateNodegroupConfig": {
 		"labels": onlySizes, "taints": onlySizes, "nodeRepairConfig": onlySizes, "warmPoolConfig": onlySizes,

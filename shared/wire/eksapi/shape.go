@@ -117,9 +117,10 @@ func (t epochSeconds) MarshalJSON() ([]byte, error) {
 // template.
 const defaultDiskSize = 20
 
-// nodegroupShape returns a node group as the API shows it. Its AMI type is CUSTOM, because the
-// launch template names the image; as with EKS the image is then the release version. The capacity
-// type and the disk size are EKS's defaults: the Auto Scaling group and its launch template decide.
+// nodegroupShape returns a node group as the API shows it. If the user has made its Auto Scaling
+// group, the AMI type is CUSTOM, because the launch template names the image; as with EKS the image
+// is then the release version. The capacity type and the disk size are EKS's defaults: the Auto
+// Scaling group and its launch template decide.
 func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 	out := &nodegroup{
 		machine:       machine{CapacityType: "ON_DEMAND", InstanceTypes: []string{}, AmiType: "CUSTOM"},
@@ -132,6 +133,10 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 		Tags:      orNone(g.Tags),
 		Resources: resources{[]autoScalingGroup{{g.AutoScalingGroup}}}, Health: healthShape(g.Issues),
 		UpdateConfig: updateConfigShape(g.Config),
+	}
+	if m := g.Machines; m != nil {
+		out.machine = machine{string(m.CapacityType), m.InstanceTypes, g.Target.AMIType, &m.DiskSize}
+		return out
 	}
 	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {
 		out.LaunchTemplate = &launchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName,

@@ -15,6 +15,7 @@ variable "installation" {} # may change the groups
 variable "image" { default = "nginx:1" }
 variable "desired" { default = 2 }
 variable "ami" { default = "ami-1" }
+variable "release" { default = "al2023-ami-ecs-hvm-2023.0.20260901-kernel-6.1-x86_64" }
 
 provider "aws" {
   skip_credentials_validation = true
@@ -196,6 +197,27 @@ resource "aws_eks_node_group" "pool" {
   }
   labels = { team = "shop" }
   tags   = { "berth:auto-scaling-group" = aws_autoscaling_group.pool.name }
+}
+
+# Nodes whose Auto Scaling group, launch template and instance profile Berth makes.
+resource "aws_eks_node_group" "made" {
+  cluster_name    = aws_ecs_cluster.story.name
+  node_group_name = "made"
+  node_role_arn   = "arn:aws:iam::123456789012:role/nodes"
+  subnet_ids      = ["subnet-1"]
+  instance_types  = ["t3.medium", "t3.large"]
+  capacity_type   = "SPOT"
+  disk_size       = 40
+  release_version = var.release
+  scaling_config {
+    min_size     = 1
+    max_size     = 2
+    desired_size = 1
+  }
+  update_config {
+    max_unavailable = 1
+  }
+  labels = { team = "made" }
 }
 
 output "desired" {

@@ -1,0 +1,230 @@
+package installation_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
+	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/kernel"
+	"berth/shared/state"
+)
+
+// made runs node groups that Berth makes.
+type made struct {
+	*testing.T
+	*installation.Installation
+}
+
+// nodeGroup reads the node group; nil if there is none.
+func (m made) nodeGroup() *cluster.NodeGroup {
+	row, err := m.Store.Get(m.Context(), state.NodeGroupKey(home, "web"))
+	if err != nil {
+		m.Fatal(err)
+	}
+	g, _ := row.(*cluster.NodeGroup)
+	return g
+}
+
+// await lets time pass until the node group has a status, "" for none.
+func (m made) await(status cluster.NodeGroupStatus, within time.Duration) {
+	m.Helper()
+	for end := m.Loop.Now().Add(within); ; run(m.Installation, time.Second) {
+		g := m.nodeGroup()
+		if g == nil && status == "" || g != nil && g.Status == status {
+			return
+		}
+		if m.Loop.Now().After(end) {
+			m.Fatalf("not %q within %s: %+v", status, within, g)
+		}
+	}
+}
+
+// leftovers names what the simulated AWS has of what Berth makes.
+func (m made) leftovers() (names []string) {
+	for name := range m.AWS.Profiles.Rows {
+		names = append(names, "profile "+name)
+	}
+	for _, t := range m.AWS.Templates.Rows {
+		if strings.HasPrefix(t.Name, "berth-berth-") {
+			names = append(names, "template "+t.Name)
+		}
+	}
+	return append(names, autoscaling.Maker{Groups: m.AWS.Groups}.Names("berth-berth-")...)
+}
+
+func (m made) create(spec operation.CreateNodeGroup) {
+	m.Helper()
+	spec.Cluster, spec.Name, spec.Role, spec.Params = home, "web", "arn:aws:iam::123456789012:role/node", "p"
+	if len(spec.Subnets) == 0 {
+		spec.Subnets = []string{"subnet-1", "subnet-2"}
+	}
+	if _, err := m.API.NodeGroups.CreateNodeGroup(m.Context(), spec); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// A node group without an Auto Scaling group gets one that Berth makes, with the newest published
+// image; its nodes join with their labels. It is updated to another release, resized, and leaves
+// nothing behind.
+func TestBerthMakesANodeGroup(t *testing.T) {
+	m := made{t, scaled(t, nil)}
+	m.create(operation.CreateNodeGroup{Machines: &cluster.Machines{InstanceTypes: []string{"m5.large", "m5.xlarge"}},
+		ReleaseVersion: "al2023-ami-ecs-hvm-2023.0.20260901-kernel-6.1-x86_64",
+		Labels:         map[string]string{"team": "blue"},
+		Sizes:          &cluster.Sizes{Min: 1, Max: 4, Desired: 2}})
+	m.await(cluster.NodeGroupActive, 2*time.Minute)
+	run(m.Installation, 10*time.Second)
+	first := m.nodes()
+	if g := m.nodeGroup(); len(first) != 2 || g.Target.Image == "" || len(m.leftovers()) != 3 {
+		t.Fatalf("nodes %v, %+v, %q", first, g.Target, m.leftovers())
+	}
+	for _, n := range first {
+		if n.Attributes["team"] != "blue" || n.Attributes["eks.amazonaws.com/nodegroup"] != "web" ||
+			n.Attributes["eks.amazonaws.com/nodegroup-image"] != m.nodeGroup().Target.Image {
+			t.Errorf("node %s has %v", n.ID, n.Attributes)
+		}
+	}
+	if _, err := m.API.NodeGroups.UpdateNodeGroupVersion(t.Context(),
+		operation.UpdateNodeGroupVersion{Cluster: home, NodeGroup: "web", Params: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	m.await(cluster.NodeGroupActive, time.Hour)
+	run(m.Installation, time.Minute) // the node that went last deregisters
+	second := m.nodes()
+	if g := m.nodeGroup(); g.Target.ReleaseVersion != "al2023-ami-ecs-hvm-2023.0.20261015-kernel-6.1-x86_64" ||
+		len(second) != 2 || slices.ContainsFunc(second, func(n *cluster.Instance) bool {
+		return slices.ContainsFunc(first, func(o *cluster.Instance) bool { return o.ID == n.ID })
+	}) {
+		t.Fatalf("%+v with nodes %v", g.Target, second)
+	}
+	m.remove()
+}
+
+// What cannot be made is CREATE_FAILED, with EKS's code, and is deleted like any other node group.
+func TestANodeGroupThatCannotBeMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec  operation.CreateNodeGroup
+		fault autoscaling.LaunchFault
+		code  cluster.IssueCode
+	}{
+		"UnknownRelease": {operation.CreateNodeGroup{ReleaseVersion: "al2023-1"}, autoscaling.LaunchFault{},
+			cluster.IssueImage},
+		"NeverJoins": {operation.CreateNodeGroup{}, autoscaling.LaunchFault{Silent: true}, cluster.IssueNodes},
+		"NoCapacity": {operation.CreateNodeGroup{}, autoscaling.LaunchFault{
+			Reason: "InsufficientInstanceCapacity - none"}, cluster.IssueLaunches},
+		"TooManySubnets": {operation.CreateNodeGroup{Subnets: []string{"subnet-1", "subnet-2", "subnet-3", "subnet-4",
+			"subnet-5", "subnet-6", "subnet-7"}}, autoscaling.LaunchFault{}, cluster.IssueSubnet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := made{t, scaled(t, nil)}
+			m.AWS.Groups.SetLaunchFaults(func(string, int64) autoscaling.LaunchFault { return c.fault })
+			c.spec.Machines = &cluster.Machines{}
+			m.create(c.spec)
+			m.await(cluster.NodeGroupCreateFailed, 20*time.Minute)
+			if got := m.nodeGroup().Issues; len(got) != 1 || got[0].Code != c.code {
+				t.Errorf("issues %+v, want %s", got, c.code)
+			}
+			m.remove()
+		})
+	}
+}
+
+// A node group that is deleted while it is made leaves nothing behind, whenever that is, and even
+// if calls of the creation have their effect late.
+func TestDeletedWhileItIsMade(t *testing.T) {
+	for after := range 40 {
+		m := made{t, scaled(t, nil)}
+		m.AWS.SetCallFaults(kernel.CallFaults{Call: func(operation, _ string) kernel.CallFault {
+			if strings.HasPrefix(operation, "Create") && after%4 != 0 {
+				return kernel.CallFault{Ambiguous: true, Applied: true, Late: time.Duration(after%4*20) * time.Second}
+			}
+			return kernel.CallFault{}
+		}})
+		m.create(operation.CreateNodeGroup{Machines: &cluster.Machines{CapacityType: cluster.Spot},
+			AMIType: "BOTTLEROCKET_ARM_64"})
+		run(m.Installation, time.Duration(after)*5*time.Second)
+		m.remove()
+	}
+}
+
+// The tasks of a deleted node group move elsewhere before its nodes go: as many run as the service
+// must keep, all the time.
+func TestTasksLeaveADeletedNodeGroup(t *testing.T) {
+	m := made{t, scaled(t, nil)}
+	m.create(operation.CreateNodeGroup{Machines: &cluster.Machines{InstanceTypes: []string{"m5.large"}},
+		Sizes: &cluster.Sizes{Max: 1, Desired: 1}})
+	m.await(cluster.NodeGroupActive, 2*time.Minute)
+	if _, err := m.API.Services.CreateService(t.Context(), operation.CreateService{Cluster: home, Name: "web",
+		TaskDefinition: "web", Desired: new(4), MinHealthy: new(100), Launched: true}); err != nil {
+		t.Fatal(err)
+	}
+	running := func() (n int) {
+		tasks, err := state.ListRows[*cluster.Task](t.Context(), m.Store, state.Prefix(home, state.PrefixTask), "tasks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			if task.Last == cluster.TaskRunning {
+				n++
+			}
+		}
+		return n
+	}
+	run(m.Installation, 2*time.Minute)
+	if running() != 4 {
+		t.Fatalf("%d tasks run", running())
+	}
+	if _, err := m.API.NodeGroups.DeleteNodeGroup(t.Context(), home, "web"); err != nil {
+		t.Fatal(err)
+	}
+	run(m.Installation, 3*time.Minute)
+	if g := m.nodeGroup(); g == nil || running() != 4 {
+		t.Fatalf("with nowhere to go %d tasks run, and the node group is %+v", running(), g)
+	}
+	if err := m.AWS.Groups.SetDesired(t.Context(), "group", 1); err != nil {
+		t.Fatal(err)
+	}
+	for end := m.Loop.Now().Add(8 * time.Minute); m.nodeGroup() != nil; run(m.Installation, time.Second) {
+		if running() < 4 || m.Loop.Now().After(end) {
+			t.Fatalf("%d tasks run, and the node group is %+v", running(), m.nodeGroup())
+		}
+	}
+	if left := m.leftovers(); len(left) > 0 || running() < 4 {
+		t.Errorf("left behind: %q, with %d tasks running", left, running())
+	}
+}
+
+// remove deletes the node group, and checks that nothing is left then or later.
+func (m made) remove() {
+	m.Helper()
+	if _, err := m.API.NodeGroups.DeleteNodeGroup(m.Context(), home, "web"); err != nil {
+		m.Fatal(err)
+	}
+	m.await("", 20*time.Minute)
+	run(m.Installation, 10*time.Minute)
+	if left := m.leftovers(); len(left) > 0 || len(m.nodes()) > 0 {
+		m.Errorf("left behind: %q, nodes %v", left, m.nodes())
+	}
+}
+
+// nodes returns the node group's nodes that are registered.
+func (m made) nodes() (nodes []*cluster.Instance) {
+	rows, err := state.ListRows[*cluster.Instance](m.Context(), m.Store, state.Prefix(home, state.PrefixInstance),
+		"nodes")
+	if err != nil {
+		m.Fatal(err)
+	}
+	for _, n := range rows {
+		if !n.IsDeregistered() && slices.Contains(slices.Collect(maps.Keys(n.Attributes)),
+			"eks.amazonaws.com/nodegroup") {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}

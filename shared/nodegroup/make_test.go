@@ -1,0 +1,255 @@
+package nodegroup_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+// madeGroup returns the row of a new node group that Berth makes.
+func madeGroup(t *testing.T, change func(*cluster.NodeGroup)) *cluster.NodeGroup {
+	t.Helper()
+	g := &cluster.NodeGroup{Head: cluster.Head{Cluster: "prod"}, Name: "web", ID: "7", CreatedAt: noon,
+		Machines: &cluster.Machines{}, Role: "arn:aws:iam::123456789012:role/path/nodes", Subnets: []string{"subnet-1"},
+		Labels: map[string]string{"team": "blue"}}
+	if change != nil {
+		change(g)
+	}
+	if err := nodegroup.InitMade(g, "main"); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestBlueprint(t *testing.T) {
+	g := madeGroup(t, nil)
+	g.Target.Image = "ami-1"
+	tags := map[string]string{"owner": "main", "eks:cluster-name": "prod", "eks:nodegroup-name": "web"}
+	want := nodegroup.Blueprint{
+		Profile: cluster.NewProfile{Name: "berth-main-7", Role: "nodes", Tags: tags},
+		Template: cluster.NewTemplate{Name: "berth-main-7", Image: "ami-1", Profile: "berth-main-7",
+			UserData: nodegroup.UserData(g), DiskSize: 30, Device: "/dev/xvda", Tags: tags},
+		Group: cluster.NewAutoScalingGroup{Name: "berth-main-7", Types: []string{"t3.medium"},
+			Subnets: []string{"subnet-1"}, Sizes: cluster.Sizes{Min: 1, Max: 2, Desired: 2}, Tags: tags},
+	}
+	if got := nodegroup.NewBlueprint(g, "owner", "main"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	g = madeGroup(t, func(g *cluster.NodeGroup) {
+		g.Target.AMIType, g.Machines.CapacityType = "BOTTLEROCKET_ARM_64", cluster.Spot
+		g.Sizes = cluster.Sizes{Max: 1}
+	})
+	got := nodegroup.NewBlueprint(g, "owner", "main")
+	if got.Template.Device != "/dev/xvdb" || got.Template.DiskSize != 20 || !got.Group.Spot ||
+		got.Group.Sizes != (cluster.Sizes{Max: 1}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMachinesThatCannotBeMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		machines cluster.Machines
+		amiType  string
+		prefix   string
+		says     string
+	}{
+		"AMIType":      {amiType: "WINDOWS_CORE_2022_x86_64", says: "AL2023_x86_64_STANDARD"},
+		"CapacityType": {machines: cluster.Machines{CapacityType: "CAPACITY_BLOCK"}, says: "ON_DEMAND or SPOT"},
+		"Disk":         {machines: cluster.Machines{DiskSize: 29}, says: "at least 30 GiB"},
+		"Name":         {prefix: strings.Repeat("x", 122), says: "too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &cluster.NodeGroup{ID: "7", Machines: &c.machines, Target: cluster.UpdateTarget{AMIType: c.amiType}}
+			if err := nodegroup.InitMade(g, c.prefix); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+func TestUserData(t *testing.T) {
+	for name, c := range map[string]struct {
+		amiType  string
+		capacity cluster.CapacityType
+		want     string
+	}{
+		"AmazonLinux": {"AL2023_x86_64_STANDARD", cluster.OnDemand, `#!/bin/bash
+cat >> /etc/ecs/ecs.config <<'EOF'
+ECS_CLUSTER=prod
+ECS_INSTANCE_ATTRIBUTES={"eks.amazonaws.com/nodegroup":"web","team":"blue"}
+EOF
+`},
+		"GPUsOnSpot": {"AL2_x86_64_GPU", cluster.Spot, `#!/bin/bash
+cat >> /etc/ecs/ecs.config <<'EOF'
+ECS_CLUSTER=prod
+ECS_INSTANCE_ATTRIBUTES={"eks.amazonaws.com/nodegroup":"web","team":"blue"}
+ECS_ENABLE_SPOT_INSTANCE_DRAINING=true
+ECS_ENABLE_GPU_SUPPORT=true
+EOF
+`},
+		"Bottlerocket": {"BOTTLEROCKET_x86_64", cluster.Spot, `[settings.ecs]
+cluster = "prod"
+enable-spot-instance-draining = true
+[settings.ecs.instance-attributes]
+"eks.amazonaws.com/nodegroup" = "web"
+"team" = "blue"
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := madeGroup(t, func(g *cluster.NodeGroup) {
+				g.Target.AMIType, g.Machines.CapacityType = c.amiType, c.capacity
+			})
+			if got := nodegroup.UserData(g); got != c.want {
+				t.Errorf("got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Each AMI type has parameters of its own; a release is one of them, the newest another.
+func TestPublishedImages(t *testing.T) {
+	seen := map[string]bool{}
+	for _, amiType := range nodegroup.AMITypes() {
+		newest := nodegroup.ImageParameters(cluster.UpdateTarget{AMIType: amiType})
+		release := nodegroup.ImageParameters(cluster.UpdateTarget{AMIType: amiType, ReleaseVersion: "r"})
+		for _, name := range slices.Concat(newest, release) {
+			if seen[name] || !strings.HasPrefix(name, "/aws/service/") {
+				t.Errorf("%s has the parameter %s", amiType, name)
+			}
+			seen[name] = true
+		}
+		values := map[string]string{newest[0]: `{"image_id": "ami-2", "image_name": "new"}`,
+			release[0]: `{"image_id": "ami-1", "image_name": "r"}`}
+		if len(newest) == 2 {
+			values = map[string]string{newest[0]: "ami-2", newest[1]: "new", release[0]: "ami-1", release[1]: "r"}
+		}
+		for _, want := range []cluster.UpdateTarget{{Image: "ami-2", ReleaseVersion: "new"},
+			{Image: "ami-1", ReleaseVersion: "r"}} {
+			asked := cluster.UpdateTarget{AMIType: amiType}
+			if want.ReleaseVersion == "r" {
+				asked.ReleaseVersion = "r"
+			}
+			want.AMIType = amiType
+			if got, err := nodegroup.PublishedTarget(asked, values); err != nil || got != want {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+			if _, err := nodegroup.PublishedTarget(asked, nil); cluster.ErrorCode(err) != cluster.CodeInvalidParameter {
+				t.Errorf("without parameters: %v", err)
+			}
+		}
+	}
+}
+
+func TestJoinIssues(t *testing.T) {
+	g := madeGroup(t, nil)
+	node := func(id string, connected bool) nodegroup.Instance {
+		return nodegroup.Instance{ID: id, Row: &cluster.Instance{ID: id, Status: cluster.InstanceActive,
+			AgentConnected: connected}}
+	}
+	group := nodegroup.Group{Name: "berth-main-7", Sizes: cluster.Sizes{Desired: 2}}
+	failing := group
+	failing.Failures = []nodegroup.LaunchFailure{{Zone: "a", Code: "VcpuLimitExceeded", Message: "no"}}
+	for name, c := range map[string]struct {
+		group nodegroup.Group
+		nodes []nodegroup.Instance
+		after time.Duration
+		is    bool
+		codes []cluster.IssueCode
+	}{
+		"Waits":  {group, []nodegroup.Instance{node("i-1", true)}, 14 * time.Minute, false, nil},
+		"Joined": {group, []nodegroup.Instance{node("i-1", true), node("i-2", true)}, time.Hour, true, nil},
+		"Missing": {group, []nodegroup.Instance{node("i-1", true), {ID: "i-2"}}, 15 * time.Minute, false,
+			[]cluster.IssueCode{cluster.IssueNodes}},
+		"Both": {failing, []nodegroup.Instance{node("i-1", false)}, 15 * time.Minute, false,
+			[]cluster.IssueCode{cluster.IssueLaunches, cluster.IssueNodes}},
+		"Launches": {failing, nil, 15 * time.Minute, false, []cluster.IssueCode{cluster.IssueLaunches}},
+		"Empty":    {nodegroup.Group{}, nil, 0, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			joined, issues := nodegroup.JoinIssues(g, c.group, c.nodes, noon.Add(c.after))
+			var codes []cluster.IssueCode
+			for _, i := range issues {
+				codes = append(codes, i.Code)
+			}
+			if joined != c.is || !slices.Equal(codes, c.codes) {
+				t.Errorf("%v %+v", joined, issues)
+			}
+		})
+	}
+}
+
+// What is refused for good is an issue with EKS's code; a profile that EC2 does not know yet is
+// not.
+func TestCreationIssues(t *testing.T) {
+	g := madeGroup(t, nil)
+	refusal := func(text string) error { return cluster.Errorf("ValidationError", "%s", text) }
+	type issue = cluster.NodeGroupIssue
+	for name, c := range map[string]struct {
+		issue func() (*issue, error)
+		want  cluster.IssueCode // empty: it is tried again
+	}{
+		"Subnet": {func() (*issue, error) {
+			return nodegroup.CreationIssue(g, refusal("The subnet ID 'subnet-1' does not exist"), noon)
+		}, cluster.IssueSubnet},
+		"NewProfile": {func() (*issue, error) {
+			return nodegroup.CreationIssue(g, refusal("Invalid IAM Instance Profile name"), noon.Add(4*time.Minute))
+		}, ""},
+		"OldProfile": {func() (*issue, error) {
+			return nodegroup.CreationIssue(g, refusal("Invalid IAM Instance Profile name"), noon.Add(5*time.Minute))
+		}, cluster.IssueGroup},
+		"Role": {func() (*issue, error) {
+			return nodegroup.ProfileIssue(cluster.Errorf("NoSuchEntity", "no role"), "p")
+		}, cluster.IssueNodeRole},
+		"Limit": {func() (*issue, error) {
+			return nodegroup.ProfileIssue(cluster.Errorf("LimitExceeded", "too many"), "p")
+		}, cluster.IssueIAMLimit},
+		"Denied": {func() (*issue, error) {
+			return nodegroup.ProfileIssue(cluster.Errorf("AccessDenied", "iam:PassRole"), "p")
+		}, cluster.IssueAccessDenied},
+		"Throttled": {func() (*issue, error) {
+			return nodegroup.ImageIssue(cluster.Errorf(cluster.CodeThrottling, "slow down"), "x")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := c.issue()
+			if c.want == "" && (got != nil || err == nil) || c.want != "" && (got == nil || got.Code != c.want) {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// The nodes of a deleted node group are drained at once, and waited for until their tasks have
+// left, for 15 minutes at most.
+func TestDrainAll(t *testing.T) {
+	active := nodegroup.Instance{ID: "i-1", Row: &cluster.Instance{ID: "n1", Status: cluster.InstanceActive}}
+	draining := nodegroup.Instance{ID: "i-2", Row: &cluster.Instance{ID: "n2", Status: cluster.InstanceDraining}}
+	busy := draining
+	busy.Tasks = []nodegroup.Task{{Task: &cluster.Task{TaskSpec: cluster.TaskSpec{ID: "t"},
+		TaskReport: cluster.TaskReport{Last: cluster.TaskRunning}}}}
+	gone := nodegroup.Instance{ID: "i-3", Row: &cluster.Instance{ID: "n3", Status: cluster.InstanceInactive}}
+	for name, c := range map[string]struct {
+		nodes []nodegroup.Instance
+		after time.Duration
+		drain []string
+		waits bool
+	}{
+		"Active":      {[]nodegroup.Instance{active, draining, gone}, 0, []string{"n1"}, true},
+		"Busy":        {[]nodegroup.Instance{busy}, 14 * time.Minute, nil, true},
+		"Empty":       {[]nodegroup.Instance{draining, gone, {ID: "i-4"}}, 0, nil, false},
+		"NotForEver":  {[]nodegroup.Instance{busy, active}, 15 * time.Minute, nil, false},
+		"WithoutNode": {nil, 0, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drain, waits := nodegroup.DrainAll(c.nodes, noon, noon.Add(c.after))
+			if !slices.Equal(drain, c.drain) || waits != c.waits {
+				t.Errorf("%v %v", drain, waits)
+			}
+		})
+	}
+}
