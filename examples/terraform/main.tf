@@ -31,11 +31,32 @@ resource "aws_ecs_cluster" "shop" {
   name = "shop"
 }
 
+resource "aws_iam_role" "node" {
+  name = "shop-node"
+  assume_role_policy = jsonencode({
+    Version   = "2012-10-17"
+    Statement = [{ Effect = "Allow", Principal = { Service = "ec2.amazonaws.com" }, Action = "sts:AssumeRole" }]
+  })
+}
+
+resource "aws_iam_role_policy_attachment" "node" {
+  role       = aws_iam_role.node.name
+  policy_arn = "arn:aws:iam::aws:policy/service-role/AmazonEC2ContainerServiceforEC2Role"
+}
+
+resource "aws_iam_instance_profile" "node" {
+  name = "shop-node"
+  role = aws_iam_role.node.name
+}
+
 resource "aws_launch_template" "workers" {
   name          = "shop-workers"
   image_id      = var.ami
   instance_type = "m5.large"
   user_data     = base64encode("#!/bin/bash\necho ECS_CLUSTER=${aws_ecs_cluster.shop.name} >> /etc/ecs/ecs.config\n")
+  iam_instance_profile {
+    arn = aws_iam_instance_profile.node.arn
+  }
 }
 
 resource "aws_autoscaling_group" "workers" {

@@ -17,19 +17,21 @@ import (
 const maxRequest = 1 << 20
 
 // ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates, instances), Elastic
-// Load Balancing (version 2), Cloud Map, CloudWatch (metrics, alarms), IAM (instance profiles) and
-// Systems Manager (images), with the operations that Berth and the tools that set up its machines
-// use. It passes all other requests to next. It refuses operations and parameters that it does not
-// simulate, and names them.
+// Load Balancing (version 2), Cloud Map, CloudWatch (metrics, alarms), IAM (roles, instance
+// profiles) and Systems Manager (images), with the operations that Berth and the tools that set up
+// its machines use. It passes all other requests to next. It refuses operations and parameters that
+// it does not simulate, and names them.
 //
 // Requests must be for a name of this machine and have a signature, which is not checked: a web
 // page can send neither.
 func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 	compute := a.Templates.QueryService()
 	maps.Copy(compute.Actions, ec2.HostActions(a.kernel, hosts{a}))
+	identity := a.Profiles.QueryService()
+	maps.Copy(identity.Actions, a.Roles.Actions())
 	services := map[string]protocol.QueryService{
 		"2015-12-01": a.TargetGroups.QueryService(), "2011-01-01": a.Groups.QueryService(), "2016-11-15": compute,
-		"2010-05-08": a.Profiles.QueryService(),
+		"2010-05-08": identity,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Cloud Map and plain CloudWatch name the operation in a header, Smithy's RPC in the path,

@@ -56,6 +56,7 @@ type AWS struct {
 	CloudWatch   *cloudwatch.Service
 	Templates    *ec2.Templates
 	Profiles     *iam.Profiles
+	Roles        *iam.Roles
 	Groups       *autoscaling.Groups
 }
 
@@ -79,6 +80,7 @@ func Open(o Options) (*AWS, error) {
 	a.CloudWatch = cloudwatch.NewService(k, cmp.Or(o.AlarmSource, "aws.cloudwatch"))
 	a.Templates = ec2.NewTemplates(k)
 	a.Profiles = iam.NewProfiles(k)
+	a.Roles = iam.NewRoles(k, a.Profiles)
 	a.Groups = autoscaling.NewGroups(k, autoscaling.Options{
 		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch,
 		EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
@@ -88,7 +90,7 @@ func Open(o Options) (*AWS, error) {
 	if o.Path == "" {
 		return a, nil
 	}
-	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Registries, a.CloudWatch, a.Templates, a.Profiles,
+	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Registries, a.CloudWatch, a.Templates, a.Profiles, a.Roles,
 		a.Groups); err != nil {
 		return nil, err
 	}

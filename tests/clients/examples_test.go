@@ -58,11 +58,11 @@ func (p *program) running(service, want string) {
 
 func runTerraformExample(t *testing.T, d *door, dir string) {
 	s := newTerraformStoryIn(t, d, dir)
-	s.contains(s.apply(), "Apply complete! Resources: 8 added, 0 changed, 0 destroyed.")
+	s.contains(s.apply(), "Apply complete! Resources: 11 added, 0 changed, 0 destroyed.")
 	s.isUpToDate()
 	s.contains(s.apply("image=nginx:2"), "Apply complete! Resources: 1 added, 1 changed, 1 destroyed.")
 	s.isUpToDate()
-	s.contains(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 8 destroyed.")
+	s.contains(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 11 destroyed.")
 }
 
 func runAnsibleExample(t *testing.T, d *door, dir string) {

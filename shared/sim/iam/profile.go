@@ -18,6 +18,7 @@ const bucket = "instanceProfiles"
 // profile is an instance profile, as stored.
 type profile struct {
 	Name, ID  string
+	Path      string `json:",omitempty"` // / if empty
 	Role      string // name; empty for none
 	CreatedAt time.Time
 	Tags      map[string]string `json:",omitempty"`
@@ -142,8 +143,9 @@ type (
 func (e *Profiles) describe(p *profile) xmlProfile {
 	prefix := "arn:" + cmp.Or(e.kernel.Account.Partition, "aws") + ":iam::" + e.kernel.Account.ID + ":"
 	created := protocol.FormatXMLTime(p.CreatedAt)
-	out := xmlProfile{Path: "/", InstanceProfileName: p.Name, InstanceProfileId: p.ID,
-		Arn: prefix + "instance-profile/" + p.Name, CreateDate: created}
+	path := cmp.Or(p.Path, "/")
+	out := xmlProfile{Path: path, InstanceProfileName: p.Name, InstanceProfileId: p.ID,
+		Arn: prefix + "instance-profile" + path + p.Name, CreateDate: created}
 	if p.Role != "" {
 		out.Roles = []xmlRole{{Path: "/", RoleName: p.Role, RoleId: "AROA" + p.ID[4:], Arn: prefix + "role/" + p.Role,
 			CreateDate: created}}
@@ -165,8 +167,12 @@ type roleInput struct {
 
 func (e *Profiles) createInstanceProfile(_ context.Context, in *struct {
 	InstanceProfileName string `protocol:"required"`
+	Path                string `default:"/"`
 	Tags                []struct{ Key, Value string }
 }) (any, error) {
+	if !rolePaths.MatchString(in.Path) {
+		return nil, cluster.Errorf("ValidationError", "The specified value for path is invalid: %.64q", in.Path)
+	}
 	tags := map[string]string{}
 	for _, t := range in.Tags {
 		tags[t.Key] = t.Value
@@ -175,6 +181,7 @@ func (e *Profiles) createInstanceProfile(_ context.Context, in *struct {
 	err := e.kernel.Call("CreateInstanceProfile", in.InstanceProfileName, func(now time.Time) error {
 		p, err := e.create(in.InstanceProfileName, tags, now)
 		if err == nil {
+			p.Path = in.Path
 			out.InstanceProfile = e.describe(p)
 		}
 		return err
