@@ -194,17 +194,19 @@ func TestValidate(t *testing.T) {
 		spoil func(p *Problem)
 		want  string
 	}{
-		"NoInstances":  {func(p *Problem) { p.Instances = nil }, "there are 0 instances"},
-		"Distances":    {func(p *Problem) { p.Distances = p.Distances[1:] }, "there are 15 distances, expected 16"},
-		"Capacities":   {func(p *Problem) { p.Instances[2].Capacity = nil }, "instance 2 has 0 capacities"},
-		"Zone":         {func(p *Problem) { p.Instances[1].Zone = -1 }, "instance 1 is in zone -1"},
-		"Dependency":   {func(p *Problem) { p.Services[1].DependsOn = []int32{99} }, "service 1 depends on service 99"},
-		"Service":      {func(p *Problem) { p.Tasks[3].Service = 99 }, "task 3 is of service 99"},
+		"NoInstances": {func(p *Problem) { p.Instances = nil }, "there are 0 instances"},
+		"Distances":   {func(p *Problem) { p.Distances = p.Distances[1:] }, "there are 15 distances, expected 16"},
+		"Capacities":  {func(p *Problem) { p.Instances[2].Capacity = nil }, "instance 2 has 0 capacities"},
+		"Zone":        {func(p *Problem) { p.Instances[1].Zone = -1 }, "instance 1 is in zone -1"},
+		"Dependency": {func(p *Problem) { p.Services[1].DependsOn = []int32{6} },
+			"service 1 depends on service 6, expected 0 to 5"},
+		"Service":      {func(p *Problem) { p.Tasks[3].Service = 6 }, "task 3 is of service 6, expected 0 to 5"},
 		"Start":        {func(p *Problem) { p.Tasks[3].Start = 4 }, "task 3 is on instance 4, expected 0 to 3"},
 		"Needs":        {func(p *Problem) { p.Tasks[3].Needs = nil }, "task 3 needs 0 resources, expected 2"},
 		"NegativeNeed": {func(p *Problem) { p.Tasks[3].Needs[1] = -1 }, "task 3 needs -1"},
-		"Balance":      {func(p *Problem) { p.Balances[0].Second = 2 }, "balance 0 is between resources 0 and 2"},
-		"Overflow":     {func(p *Problem) { p.Resources[0].Overload = 1 << 60 }, "costs may reach"},
+		"Balance": {func(p *Problem) { p.Balances[0].Second = 2 },
+			"balance 0 is between resources 0 and 2, expected 0 to 1"},
+		"Overflow": {func(p *Problem) { p.Resources[0].Overload = 1 << 60 }, "costs may reach"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := drawProblem(1, 4, 10)
