@@ -258,19 +258,29 @@ func printed(write func(io.Writer) error) string {
 func (c *Console) showTasks(_ *http.Request, v *view) error {
 	v.Title = "Tasks"
 	stopped := v.Given("stopped") != ""
-	// There may be very many, so only those of the page are described.
-	var found []*cluster.Task
+	byService, count := map[string][]*cluster.Task{}, 0
 	for t := range v.Snapshot.Tasks() {
 		if (stopped || !t.HasEnded()) &&
 			v.matches(t.ID, t.Service, t.TaskDefinition, string(t.Status()), t.Instance, t.Reason) {
-			found = append(found, t)
+			byService[t.Service] = append(byService[t.Service], t)
+			count++
 		}
 	}
-	slices.SortFunc(found, func(a, b *cluster.Task) int {
-		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.ID, b.ID))
-	})
+	found, ends := make([]*cluster.Task, 0, count), []int{0}
+	for _, name := range slices.Sorted(maps.Keys(byService)) {
+		found = append(found, byService[name]...)
+		ends = append(ends, len(found))
+	}
+	// There may be very many, so only the services on the page are sorted, and only its tasks
+	// described.
+	shown := cut(v, "/console/tasks", found)
+	for k := range len(ends) - 1 {
+		if from, to := ends[k], ends[k+1]; to >= v.Pages.From && from < v.Pages.To {
+			slices.SortFunc(found[from:to], func(a, b *cluster.Task) int { return strings.Compare(a.ID, b.ID) })
+		}
+	}
 	var items []listing.Task
-	for _, t := range cut(v, "/console/tasks", found) {
+	for _, t := range shown {
 		items = append(items, listing.NewTask(v.Snapshot, t))
 	}
 	v.Body = items
