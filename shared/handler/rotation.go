@@ -24,8 +24,18 @@ func (r *Rotation) ForEachCluster(
 	ctx context.Context, store state.Store, now func() time.Time, log *slog.Logger, do func(name string) error,
 ) error {
 	names, err := state.ClusterNames(ctx, store)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
+	}
+	return r.ForEachOf(ctx, names, now, log, do)
+}
+
+// ForEachOf does the same for some of the clusters, whose names are sorted.
+func (r *Rotation) ForEachOf(
+	ctx context.Context, names []string, now func() time.Time, log *slog.Logger, do func(name string) error,
+) error {
+	if len(names) == 0 {
+		return nil
 	}
 	start, found := slices.BinarySearch(names, r.next)
 	if !found && r.next == "" {

@@ -19,9 +19,7 @@ func Load(ctx context.Context, store state.Store, name string) (*Snapshot, error
 	if meta == nil {
 		return nil, &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", name)}
 	}
-	snap := NewSnapshot()
-	snap.Put(meta)
-	var all []state.Row
+	all := []state.Row{meta}
 	for _, r := range ranges(name) {
 		rows, err := store.List(ctx, r)
 		if err != nil {
@@ -29,15 +27,22 @@ func Load(ctx context.Context, store state.Store, name string) (*Snapshot, error
 		}
 		all = append(all, rows...)
 	}
+	return FromRows(all), nil
+}
+
+// FromRows returns a snapshot of a cluster's rows, which then belong to it. It leaves out rows of
+// kinds that no snapshot has.
+func FromRows(rows []state.Row) *Snapshot {
+	snap := NewSnapshot()
 	// Task definitions come before what refers to them.
 	for _, isDefinition := range []bool{true, false} {
-		for _, r := range all {
+		for _, r := range rows {
 			if _, is := r.(*cluster.TaskDefinition); is == isDefinition {
 				snap.Put(r)
 			}
 		}
 	}
-	return snap, nil
+	return snap
 }
 
 // ranges returns the ranges of a cluster that a snapshot consists of. One range has the services,

@@ -185,8 +185,8 @@ func (e *execution) addDatapoint(resized bool) {
 	if resized {
 		desired = e.decision.Desired
 	}
-	e.round.points = append(e.points, cluster.Datapoint{
+	e.pass.points = append(e.pass.points, datapoint{cluster.Datapoint{
 		Namespace: e.round.Settings.ScalingNamespace, Cluster: e.of.Cluster, Provider: e.provider.Name,
 		Percent: e.decision.Reservation, Desired: desired, At: e.round.Clock.Now(),
-	})
+	}, e.decision.Reservation == float64(e.provider.Scaling.Target)})
 }

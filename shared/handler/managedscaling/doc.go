@@ -6,7 +6,7 @@
 // each provider the function does the following (reconcile.go):
 //
 //  1. make its alarms, policy and lifecycle hook (attach.go),
-//  2. read the group and the cluster, and let package scaling decide (read.go, input.go,
+//  2. read the groups and the cluster, and let package scaling decide (pass.go, read.go, input.go,
 //     elsewhere.go),
 //  3. write what must be remembered (history.go),
 //  4. carry out the decision (act.go),

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
 	"berth/shared/awsevent"
@@ -30,6 +32,7 @@ type Handler struct {
 	Telemetry *handler.Telemetry
 
 	rotation handler.Rotation
+	metrics  metricBuffer
 }
 
 // RunSchedule examines the capacity providers, and then reconciles every cluster that has some, as
@@ -38,21 +41,18 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
 	}
-	err := h.checkProviders(ctx)
-	var points []cluster.Datapoint
-	err = errors.Join(err, h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
-		return h.reconcileCluster(ctx, name, false, &points)
-	}))
-	return errors.Join(err, h.publish(ctx, points))
-}
-
-// publish publishes the values of the metric of all clusters that were reconciled, in as few
-// requests as possible, because CloudWatch charges for each.
-func (h *Handler) publish(ctx context.Context, points []cluster.Datapoint) error {
-	if len(points) == 0 {
-		return nil
+	names, err := state.ClusterNames(ctx, h.State)
+	if err != nil {
+		return err
 	}
-	return cluster.Wrap(h.Metrics.PutScalingMetrics(ctx, points), "publishing the metrics")
+	p, err := h.newPass(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.checkProviders(ctx, names)
+	err = errors.Join(err, h.rotation.ForEachOf(ctx, p.clustersAmong(names), h.Clock.Now, h.Log,
+		func(name string) error { return p.reconcileCluster(ctx, name, false) }))
+	return errors.Join(err, h.publish(ctx, p.points, false))
 }
 
 // HandleMessages handles events of alarms, and of instances whose termination waits for the
@@ -95,29 +95,31 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 //
 // An alarm, a termination or a change of providers asks for the decision that each minute brings;
 // other wake-ups for one between the looks of two minutes.
-func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[string]bool) (err error) {
+func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[string]bool) error {
+	p, err := h.newPass(ctx)
+	if err != nil {
+		return err
+	}
 	for _, between := range woken {
 		if !between {
-			err = h.checkProviders(ctx)
+			err = p.checkProviders(ctx, nil)
 			break
 		}
 	}
-	var points []cluster.Datapoint
-	err = errors.Join(err, state.ForEachCluster(ctx, h.State, func(name string) error {
-		between, affected := woken[name]
-		if len(subjects) > 0 && (!affected || between) {
-			has, err := h.isAffected(ctx, name, subjects)
-			if err != nil {
-				return err
-			}
-			between, affected = between && !has, affected || has
-		}
-		if !affected {
-			return nil
-		}
-		return h.reconcileCluster(ctx, name, between, &points)
-	}))
-	return errors.Join(err, h.publish(ctx, points))
+	affected := maps.Clone(woken)
+	delete(affected, "")
+	for _, name := range p.affectedClusters(subjects) {
+		affected[name] = false
+	}
+	p.visited = map[string]bool{}
+	for name := range affected {
+		p.visited[name] = true
+	}
+	failed := []error{err}
+	for _, name := range slices.Sorted(maps.Keys(affected)) {
+		failed = append(failed, cluster.Wrap(p.reconcileCluster(ctx, name, affected[name]), "cluster %s", name))
+	}
+	return errors.Join(errors.Join(failed...), h.publish(ctx, p.points, true))
 }
 
 // eventSubject returns the name of the alarm or group that an event is about, or why the event is
@@ -144,62 +146,50 @@ func (h *Handler) eventSubject(body []byte) (string, *cluster.Drop) {
 	return "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// isAffected reports whether the cluster has a capacity provider with one of these alarms or
-// groups.
-func (h *Handler) isAffected(ctx context.Context, clusterName string, subjects map[string]bool) (bool, error) {
-	of, err := handler.FindClusterProviders(ctx, h.State, clusterName)
-	if err != nil {
-		return false, err
-	}
-	for _, name := range of.ScaledProviders() {
-		if low, high := cluster.ScalingAlarms(clusterName, name); subjects[low] || subjects[high] {
-			return true, nil
-		}
-		p, err := handler.FindProvider(ctx, h.State, name)
-		if err != nil || p != nil && subjects[p.Group] {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
 // reconcileCluster scales all capacity providers of a cluster, and adds the values of the metric to
-// points. A cluster that has none costs a read of one row. between reports that the decision is one
+// the pass. A cluster that has none costs one read. between reports that the decision is one
 // between the looks of two minutes.
-func (h *Handler) reconcileCluster(
-	ctx context.Context, name string, between bool, points *[]cluster.Datapoint,
-) error {
-	of, err := handler.FindClusterProviders(ctx, h.State, name)
-	if err != nil || of.Rev == 0 || len(of.ScaledProviders())+len(of.Detaching) == 0 {
+func (p *pass) reconcileCluster(ctx context.Context, name string, between bool) error {
+	r, err := p.beginRound(ctx, name, between)
+	if err != nil {
 		return err
 	}
+	if r == nil {
+		return p.releaseDeleted(ctx, name)
+	}
+	of := r.of
 	var report clusterReport
 	// First what leaves: a group may go from one provider to another.
-	for _, p := range of.Detaching {
-		err := h.detachProvider(ctx, of, p)
+	for _, gone := range of.Detaching {
+		err := p.detachProvider(ctx, of, gone)
 		if err != nil && !isLostRace(err) {
-			err = notAttached{cluster.Wrap(err, "taking capacity provider %s from the cluster", p)}
+			err = notAttached{cluster.Wrap(err, "taking capacity provider %s from the cluster", gone)}
 		}
-		h.addOutcome(&report, name, p, err)
+		p.addOutcome(&report, name, gone, err)
+	}
+	if len(of.Detaching) > 0 { // what they leave has changed
+		if err := r.readSettings(ctx, name); err != nil {
+			return err
+		}
+		r.of = of
 	}
 	if len(of.ScaledProviders()) > 0 {
-		r, err := h.readRound(ctx, of, between)
-		if err != nil {
-			return errors.Join(err, h.recordUnreadableGroups(ctx, of, err))
+		if err := r.readCluster(ctx); err != nil {
+			return errors.Join(err, p.recordUnreadableGroups(ctx, of, err))
 		}
-		for _, p := range of.ScaledProviders() {
+		for _, scaled := range of.ScaledProviders() {
 			// Its group was not examined in time; the attachments stay IN_PROGRESS.
-			if row := r.rows[p]; row != nil && row.CheckPending {
+			if row := r.rows[scaled]; row != nil && row.CheckPending {
 				report.isPending = true
 				continue
 			}
-			h.addOutcome(&report, name, p, cluster.Wrap(r.reconcileProvider(ctx, p), "capacity provider %s", p))
+			p.addOutcome(&report, name, scaled,
+				cluster.Wrap(r.reconcileProvider(ctx, scaled), "capacity provider %s", scaled))
 		}
-		*points = append(*points, r.points...)
 	}
 	err = errors.Join(append(report.failed, report.unattached...)...)
 	if report.isPending {
 		return err
 	}
-	return errors.Join(err, h.recordAttachmentStatus(ctx, of, report.reasons))
+	return errors.Join(err, p.recordAttachmentStatus(ctx, of, report.reasons))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -14,27 +16,52 @@ import (
 
 // checkProviders examines the capacity providers themselves, whether a cluster uses them or not:
 // whether the groups of new and changed ones can be scaled, and whether the clusters that use them
-// still exist.
-func (h *Handler) checkProviders(ctx context.Context) error {
-	all, err := handler.ListProviders(ctx, h.State)
-	if err != nil {
-		return err
-	}
+// still exist. Those of listed do.
+func (p *pass) checkProviders(ctx context.Context, listed []string) error {
 	var failed []error
-	for _, p := range all {
-		if p.Inactive {
-			continue
-		}
-		if p.CheckPending {
+	for _, name := range slices.Sorted(maps.Keys(p.providers)) {
+		row, changed := p.providers[name], false
+		if row.CheckPending {
+			changed = true
 			failed = append(failed,
-				cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name))
+				cluster.Wrap(p.checkProvider(ctx, row), "looking at the group of capacity provider %s", name))
 		}
-		for _, name := range p.Clusters {
-			err := h.removeFromDeletedCluster(ctx, p, name)
-			failed = append(failed, cluster.Wrap(err, "taking capacity provider %s from cluster %s", p.Name, name))
+		for _, of := range row.Clusters {
+			if !slices.Contains(listed, of) {
+				changed = true
+				err := p.removeFromDeletedCluster(ctx, row, of)
+				failed = append(failed, cluster.Wrap(err, "taking capacity provider %s from cluster %s", name, of))
+			}
+		}
+		if changed {
+			failed = append(failed, p.reread(ctx, name))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// releaseDeleted takes the providers that name a cluster from it, if its deletion was cut off.
+func (p *pass) releaseDeleted(ctx context.Context, clusterName string) error {
+	var failed []error
+	for _, name := range slices.Sorted(maps.Keys(p.providers)) {
+		if row := p.providers[name]; slices.Contains(row.Clusters, clusterName) {
+			err := p.removeFromDeletedCluster(ctx, row, clusterName)
+			failed = append(failed, cluster.Wrap(err, "taking capacity provider %s from the cluster", name))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// reread reads a provider again that may have been changed.
+func (p *pass) reread(ctx context.Context, name string) error {
+	now, err := handler.FindProvider(ctx, p.State, name)
+	if err != nil {
+		return err
+	}
+	if p.providers[name] = now; now == nil {
+		delete(p.providers, name)
+	}
+	return nil
 }
 
 // removeFromDeletedCluster takes a provider from a cluster that was deleted. The history of what

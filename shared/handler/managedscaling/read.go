@@ -3,6 +3,7 @@ package managedscaling
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/decide/specs"
@@ -17,57 +18,128 @@ import (
 // them together.
 type round struct {
 	*Handler
-	of *cluster.ClusterProviders
+	pass *pass
+	of   *cluster.ClusterProviders
 	// between reports that a wake-up asks for the round, between the looks of two minutes.
 	between bool
-	rows    map[string]*cluster.CapacityProvider // by name
-	groups  map[string]*cluster.AutoScalingGroup // by name
-	snap    *snapshot.Snapshot
-	specs   *specs.Cache
+	// settings are the rows of [settingRange].
+	settings []state.Row
+	rows     map[string]*cluster.CapacityProvider // by name
+	groups   map[string]*cluster.AutoScalingGroup // by name
+	snap     *snapshot.Snapshot
+	specs    *specs.Cache
+	// histories has what is remembered of the providers, by name.
+	histories map[string]*cluster.ScalingHistory
 	// updates has the updates of groups whose nodes are being upgraded, by the group's name.
 	updates map[string]*cluster.Update
 	// waiting has the tasks that wait by capacity provider, daemons what DAEMON services need.
 	waiting map[string][]scaling.WaitingTasks
 	daemons []*placement.Spec
-	// points are the values of the metrics to publish.
-	points []cluster.Datapoint
 }
 
-// readRound reads the providers, then their groups, and the cluster last, so that the snapshot
-// shows what has changed in the meantime.
-func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders, between bool) (*round, error) {
-	r := &round{
-		Handler: h,
-		of:      of,
-		between: between,
-		rows:    map[string]*cluster.CapacityProvider{},
-		groups:  map[string]*cluster.AutoScalingGroup{},
-	}
-	var names []string
-	for _, name := range of.ScaledProviders() {
-		p, err := handler.FindProvider(ctx, h.State, name)
-		if err != nil {
+// A read is billed as at least 4 KB, so neighbours are read together. settingRange has the
+// instances, node groups, protections and capacity providers of a cluster, taskRange the histories,
+// services, tasks and what belongs to these.
+func settingRange(name string) state.Range {
+	return state.Range{Cluster: name, From: state.PrefixInstance, To: state.PrefixProviders + "\xff"}
+}
+
+func taskRange(name string) state.Range {
+	return state.Range{Cluster: name, From: state.PrefixScaling, To: state.PrefixThrottle + "\xff"}
+}
+
+// beginRound reads a cluster's capacity providers, and what is beside them; nil if there is nothing
+// to do. The groups are described before, so that the cluster shows what has changed in the
+// meantime.
+func (p *pass) beginRound(ctx context.Context, name string, between bool) (*round, error) {
+	if p.Clock.Now().Sub(p.readAt) > maxAge {
+		if err := p.readProviders(ctx); err != nil {
 			return nil, err
+		}
+	}
+	r := &round{Handler: p.Handler, pass: p, between: between}
+	if len(p.clustersAmong([]string{name})) == 0 { // one read says most often that there are none
+		of, err := handler.FindClusterProviders(ctx, p.State, name)
+		if err != nil || of.Rev == 0 || len(of.ScaledProviders())+len(of.Detaching) == 0 {
+			return nil, err
+		}
+	}
+	p.describeVisited(ctx)
+	if err := r.readSettings(ctx, name); err != nil || r.of == nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// readSettings reads the settings of a cluster. They have no providers if nothing is to be done.
+func (r *round) readSettings(ctx context.Context, name string) (err error) {
+	if r.settings, err = r.State.List(ctx, settingRange(name)); err != nil {
+		return fmt.Errorf("reading the instances and settings of cluster %s: %w", name, err)
+	}
+	for _, row := range r.settings {
+		if of, ok := row.(*cluster.ClusterProviders); ok && len(of.ScaledProviders())+len(of.Detaching) > 0 {
+			r.of = of
+		}
+	}
+	return nil
+}
+
+// readCluster reads the rest of what decisions depend on.
+func (r *round) readCluster(ctx context.Context) error {
+	var names []string
+	r.rows = map[string]*cluster.CapacityProvider{}
+	for _, name := range r.of.ScaledProviders() {
+		p, err := r.pass.providers[name], error(nil)
+		if p == nil { // it may have been made since
+			p, err = handler.FindProvider(ctx, r.State, name)
+		}
+		if err != nil {
+			return err
 		}
 		if p != nil {
 			r.rows[name] = p
 			names = append(names, p.Group)
 		}
 	}
-	found, err := h.Groups.DescribeGroups(ctx, names)
-	if err != nil {
-		return nil, fmt.Errorf("describing Auto Scaling groups: %w", err)
+	var err error
+	if r.groups, err = r.pass.describeGroups(ctx, names); err != nil {
+		return fmt.Errorf("describing Auto Scaling groups: %w", err)
 	}
-	for _, g := range found {
-		r.groups[g.Name] = g
+	all := r.settings
+	for _, part := range []state.Range{
+		state.Prefix(r.of.Cluster, state.PrefixConfiguration), taskRange(r.of.Cluster),
+	} {
+		rows, err := r.State.List(ctx, part)
+		if err != nil {
+			return fmt.Errorf("reading the rows of cluster %s from %s on: %w", r.of.Cluster, part.From, err)
+		}
+		all = slices.Concat(all, rows)
 	}
-	if r.snap, err = snapshot.Load(ctx, h.State, of.Cluster); err != nil {
-		return nil, err
+	r.snap, r.histories = snapshot.FromRows(all), map[string]*cluster.ScalingHistory{}
+	if r.snap.Meta.Cluster == "" {
+		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", r.of.Cluster)}
+	}
+	var groups []*cluster.NodeGroup
+	for _, row := range all {
+		switch row := row.(type) {
+		case *cluster.ScalingHistory:
+			r.histories[row.Provider] = row
+		case *cluster.NodeGroup:
+			groups = append(groups, row)
+		}
 	}
 	r.specs = specs.NewCache(r.snap)
 	r.waiting, r.daemons = waitingTasks(r.snap, r.specs), daemonSpecs(r.snap, r.specs)
-	r.updates, err = readUpdates(ctx, h.State, of.Cluster)
-	return r, err
+	r.updates, err = updatesOf(ctx, r.State, groups)
+	return err
+}
+
+// history returns what was remembered of a provider when the cluster was read.
+func (r *round) history(provider string) *cluster.ScalingHistory {
+	if old := r.histories[provider]; old != nil {
+		return old
+	}
+	return &cluster.ScalingHistory{Head: cluster.Head{Cluster: r.of.Cluster}, Provider: provider}
 }
 
 // readUpdates returns the updates that upgrade the nodes of a cluster's groups, by the group's
@@ -78,13 +150,20 @@ func readUpdates(ctx context.Context, store state.Store, clusterName string) (ma
 	if err != nil {
 		return nil, err
 	}
+	return updatesOf(ctx, store, groups)
+}
+
+// updatesOf does the same for node groups that were read.
+func updatesOf(
+	ctx context.Context, store state.Store, groups []*cluster.NodeGroup,
+) (map[string]*cluster.Update, error) {
 	updates := map[string]*cluster.Update{}
 	for _, g := range groups {
 		if !g.IsUpgrading() {
 			continue
 		}
 		u, err := state.ReadRow[*cluster.Update](
-			ctx, store, state.UpdateKey(clusterName, g.Name, g.Update), "update "+g.Update)
+			ctx, store, state.UpdateKey(g.Cluster, g.Name, g.Update), "update "+g.Update)
 		switch {
 		case err != nil:
 			return nil, err

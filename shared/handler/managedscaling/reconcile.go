@@ -31,11 +31,8 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if why := handler.OwnershipProblem(a.group, r.Settings.Installation); why != "" {
 		return asNotAttached(cmp.Or(r.reportReadOnly(ctx, p, why), errors.New(why)))
 	}
-	// The revision read here is the one that the write below must find.
-	old, err := readHistory(ctx, r.State, r.of.Cluster, name)
-	if err != nil {
-		return asNotAttached(err)
-	}
+	// Its revision is the one that the write below must find.
+	old := r.history(name)
 	attached, err := a.attachProvider(ctx, old)
 	if err != nil {
 		return asNotAttached(err)

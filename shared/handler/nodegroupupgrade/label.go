@@ -14,9 +14,9 @@ import (
 	"berth/shared/state"
 )
 
-// labelActiveGroups labels the nodes of ACTIVE node groups that lack a label: those that were there
-// before the node group, and those that were launched since. It asks Auto Scaling once for all
-// groups.
+// labelActiveGroups labels the nodes of a cluster's ACTIVE node groups that lack a label: those
+// that were there before the node group, and those that were launched since. It asks Auto Scaling
+// once for all groups.
 func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, active []*cluster.NodeGroup) error {
 	var names []string
 	for _, g := range active {
@@ -29,19 +29,25 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 	if err != nil {
 		return fmt.Errorf("describing the Auto Scaling groups of node groups: %w", err)
 	}
-	rows := nodegroup.NewRows()
 	instances, err := readRows(ctx, h.State, clusterName, state.PrefixInstance)
 	if err != nil {
 		return err
 	}
+	return labelGroups(ctx, h, active, groupsByName(found), instances)
+}
+
+// labelGroups labels the nodes of ACTIVE node groups of one cluster, which has these instances.
+func labelGroups(
+	ctx context.Context, h *Handler, active []*cluster.NodeGroup, found map[string]*cluster.AutoScalingGroup,
+	instances []state.Row,
+) error {
+	rows := nodegroup.NewRows()
 	rows.AddAll(instances, h.Clock.Now())
 	var failed []error
 	for _, g := range active {
-		for _, auto := range found {
-			if auto.Name == g.AutoScalingGroup {
-				failed = append(failed,
-					cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name))
-			}
+		if auto := found[g.AutoScalingGroup]; auto != nil {
+			failed = append(failed,
+				cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name))
 		}
 	}
 	return errors.Join(failed...)

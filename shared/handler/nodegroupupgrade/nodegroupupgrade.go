@@ -47,21 +47,34 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != scheduleName {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleName)}
 	}
-	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(clusterName string) error {
-		return h.reconcileCluster(ctx, clusterName)
+	all, err := readOverview(ctx, h.State)
+	if err != nil {
+		return err
+	}
+	err = h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(clusterName string) error {
+		return all.reconcileScheduled(ctx, h, clusterName)
 	})
+	return errors.Join(err, all.failed)
 }
 
-// reconcileCluster reconciles the node groups of one cluster. The failure of one does not hold up
-// the others. ACTIVE ones only need their nodes labelled, which is done for all of them together.
+// reconcileCluster reconciles the node groups of one cluster.
 func (h *Handler) reconcileCluster(ctx context.Context, clusterName string) error {
 	groups, err := state.ListRows[*cluster.NodeGroup](
 		ctx, h.State, state.Prefix(clusterName, state.PrefixNodeGroup), "node groups")
 	if err != nil {
 		return err
 	}
+	active, err := reconcileGroups(ctx, h, groups)
+	return errors.Join(err, h.labelActiveGroups(ctx, clusterName, active))
+}
+
+// reconcileGroups reconciles node groups of one cluster. The failure of one does not hold up the
+// others. It returns the ACTIVE ones, which only need their nodes labelled: that is done for all of
+// them together.
+func reconcileGroups(
+	ctx context.Context, h *Handler, groups []*cluster.NodeGroup,
+) (active []*cluster.NodeGroup, err error) {
 	var failed []error
-	var active []*cluster.NodeGroup
 	for _, g := range groups {
 		if g.Status == cluster.NodeGroupActive {
 			active = append(active, g)
@@ -69,7 +82,7 @@ func (h *Handler) reconcileCluster(ctx context.Context, clusterName string) erro
 			failed = append(failed, cluster.Wrap(h.reconcileGroup(ctx, g), "node group %s", g.Name))
 		}
 	}
-	return errors.Join(append(failed, h.labelActiveGroups(ctx, clusterName, active))...)
+	return active, errors.Join(failed...)
 }
 
 // reconcileGroup does what a node group's status demands. CREATE_FAILED ones wait for somebody to
