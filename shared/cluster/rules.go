@@ -188,34 +188,34 @@ type Configuration struct {
 // Rebalancing says whether tasks move to balance the cluster, for what, and how fast (P15). A field
 // that is zero has its default; see the methods.
 type Rebalancing struct {
-	On bool `json:"on,omitempty"`
+	Enabled bool `json:"on,omitempty"`
 	// Weights replace those that services give to metrics. CPU and MEMORY are balanced only if they
 	// have one.
 	Weights map[string]float64 `json:"w,omitempty"`
-	// Safety has, per metric, the share of an instance's capacity above which load is to be moved
-	// away.
-	Safety map[string]float64 `json:"s,omitempty"`
-	// Empty are the metrics whose load is gathered on few instances instead of evened out, until
-	// EmptyCount instances, or EmptyShare of them, have none. With EmptyOverDomains these are in as
-	// many fault domains as possible.
-	Empty            []string `json:"e,omitempty"`
-	EmptyCount       int      `json:"ec,omitempty"`
+	// SafetyLevels have, per metric, the share of an instance's capacity above which load is to be
+	// moved away.
+	SafetyLevels map[string]float64 `json:"s,omitempty"`
+	// EmptyMetrics are the metrics whose load is gathered on few instances instead of evened out,
+	// until EmptyInstances instances, or EmptyShare of them, have none. With EmptyOverDomains these
+	// are in as many fault domains as possible.
+	EmptyMetrics     []string `json:"e,omitempty"`
+	EmptyInstances   int      `json:"ec,omitempty"`
 	EmptyShare       float64  `json:"es,omitempty"`
 	EmptyOverDomains bool     `json:"ed,omitempty"`
-	// Settle is how many seconds after a change the balance is looked at, Interval how many seconds
-	// lie between two looks at least.
-	Settle   int `json:"se,omitempty"`
-	Interval int `json:"iv,omitempty"`
-	// AtOnce is how many tasks of the cluster move at once, ServiceAtOnce how many of one service,
-	// and ServiceShare the share of a service's tasks.
-	AtOnce        int     `json:"ao,omitempty"`
-	ServiceAtOnce int     `json:"sa,omitempty"`
-	ServiceShare  float64 `json:"ss,omitempty"`
-	// In each Window, in seconds, at most InWindow tasks of the cluster and ServiceInWindow of one
-	// service begin to move.
-	Window          int `json:"wi,omitempty"`
-	InWindow        int `json:"iw,omitempty"`
-	ServiceInWindow int `json:"sw,omitempty"`
+	// SettleSeconds is how many seconds after a change the balance is looked at, IntervalSeconds
+	// how many seconds lie between two looks at least.
+	SettleSeconds   int `json:"se,omitempty"`
+	IntervalSeconds int `json:"iv,omitempty"`
+	// MovesAtOnce is how many tasks of the cluster move at once, ServiceMovesAtOnce how many of one
+	// service, and ServiceShare the share of a service's tasks.
+	MovesAtOnce        int     `json:"ao,omitempty"`
+	ServiceMovesAtOnce int     `json:"sa,omitempty"`
+	ServiceShare       float64 `json:"ss,omitempty"`
+	// In each window of WindowSeconds, at most MovesInWindow tasks of the cluster and
+	// ServiceMovesInWindow of one service begin to move.
+	WindowSeconds        int `json:"wi,omitempty"`
+	MovesInWindow        int `json:"iw,omitempty"`
+	ServiceMovesInWindow int `json:"sw,omitempty"`
 }
 
 // The defaults of [Rebalancing]; those of windows are Service Fabric's.
@@ -242,7 +242,7 @@ func orDefault[T int | float64](n, standard T) T {
 }
 
 // Rebalances reports whether tasks move to balance the cluster.
-func (c *Configuration) Rebalances() bool { return c.Rebalancing != nil && c.Rebalancing.On }
+func (c *Configuration) Rebalances() bool { return c.Rebalancing != nil && c.Rebalancing.Enabled }
 
 // RebalancingOrDefault returns the settings, all of them defaults if there are none.
 func (c *Configuration) RebalancingOrDefault() *Rebalancing {
@@ -254,32 +254,32 @@ func (c *Configuration) RebalancingOrDefault() *Rebalancing {
 
 // SettleTime returns how long after a change the balance is looked at.
 func (r *Rebalancing) SettleTime() time.Duration {
-	return time.Duration(orDefault(r.Settle, defaultSettle)) * time.Second
+	return time.Duration(orDefault(r.SettleSeconds, defaultSettle)) * time.Second
 }
 
 // IntervalTime returns how long it takes from one look at the balance to the next.
 func (r *Rebalancing) IntervalTime() time.Duration {
-	return time.Duration(orDefault(r.Interval, defaultInterval)) * time.Second
+	return time.Duration(orDefault(r.IntervalSeconds, defaultInterval)) * time.Second
 }
 
 // WindowTime returns the time that [Rebalancing.WindowLimits] apply to.
 func (r *Rebalancing) WindowTime() time.Duration {
-	return time.Duration(orDefault(r.Window, defaultWindow)) * time.Second
+	return time.Duration(orDefault(r.WindowSeconds, defaultWindow)) * time.Second
 }
 
 // MostAtOnce returns how many tasks of the cluster move at once.
-func (r *Rebalancing) MostAtOnce() int { return orDefault(r.AtOnce, defaultMovesAtOnce) }
+func (r *Rebalancing) MostAtOnce() int { return orDefault(r.MovesAtOnce, defaultMovesAtOnce) }
 
 // MostOfService returns how many of a service's tasks move at once, at least one.
 func (r *Rebalancing) MostOfService(tasks int) int {
 	share := int(orDefault(r.ServiceShare, defaultServiceShare) * float64(tasks))
-	return max(1, min(orDefault(r.ServiceAtOnce, defaultServiceAtOnce), share))
+	return max(1, min(orDefault(r.ServiceMovesAtOnce, defaultServiceAtOnce), share))
 }
 
 // WindowLimits returns how many tasks of the cluster, and of one service, begin to move in a
 // window.
 func (r *Rebalancing) WindowLimits() (all, ofService int) {
-	return orDefault(r.InWindow, defaultInWindow), orDefault(r.ServiceInWindow, defaultServiceInWindow)
+	return orDefault(r.MovesInWindow, defaultInWindow), orDefault(r.ServiceMovesInWindow, defaultServiceInWindow)
 }
 
 // PropertyPrefix begins the names of attributes that are node properties (P7).

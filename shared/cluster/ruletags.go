@@ -219,16 +219,17 @@ func (r *Rules) IsEmpty() bool {
 }
 
 // MayForceMoves reports whether tasks under these rules may have to leave an instance that they run
-// on (P3, P8, P10). ECS's own rules apply only when a task is placed.
+// on (P3, P8, P10, P15). ECS's own rules apply only when a task is placed.
 func (r *Rules) MayForceMoves() bool {
-	return r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
+	return r.Rebalancing == SwitchOn || r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" &&
+		r.DomainPolicy != PolicyNone
 }
 
 // CheckRebalancing returns an InvalidParameterException for numbers out of range and for names that
 // cannot be metrics.
 func CheckRebalancing(r *Rebalancing) error {
-	for _, name := range slices.Concat(slices.Sorted(maps.Keys(r.Weights)), slices.Sorted(maps.Keys(r.Safety)),
-		r.Empty) {
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(r.Weights)), slices.Sorted(maps.Keys(r.SafetyLevels)),
+		r.EmptyMetrics) {
 		if err := checkMetric(name); err != nil && name != "CPU" && name != "MEMORY" {
 			return err
 		}
@@ -239,7 +240,7 @@ func CheckRebalancing(r *Rebalancing) error {
 				maxBalanceWeight)
 		}
 	}
-	for name, s := range r.Safety {
+	for name, s := range r.SafetyLevels {
 		if !(s > 0 && s <= 1) {
 			return Errorf(CodeInvalidParameter,
 				"The safety level of %.130s is %v, expected more than 0 and at most 1, such as 0.8 for 80 %%.", name, s)
@@ -249,10 +250,11 @@ func CheckRebalancing(r *Rebalancing) error {
 		name    string
 		n, most int
 	}{
-		{"settleSeconds", r.Settle, maxSeconds}, {"intervalSeconds", r.Interval, maxSeconds},
-		{"windowSeconds", r.Window, maxSeconds}, {"movesAtOnce", r.AtOnce, maxMovesAtOnce},
-		{"serviceMovesAtOnce", r.ServiceAtOnce, maxMovesAtOnce}, {"movesInWindow", r.InWindow, math.MaxInt32},
-		{"serviceMovesInWindow", r.ServiceInWindow, math.MaxInt32}, {"emptyInstances", r.EmptyCount, math.MaxInt32},
+		{"settleSeconds", r.SettleSeconds, maxSeconds}, {"intervalSeconds", r.IntervalSeconds, maxSeconds},
+		{"windowSeconds", r.WindowSeconds, maxSeconds}, {"movesAtOnce", r.MovesAtOnce, maxMovesAtOnce},
+		{"serviceMovesAtOnce", r.ServiceMovesAtOnce, maxMovesAtOnce}, {"movesInWindow", r.MovesInWindow, math.MaxInt32},
+		{"serviceMovesInWindow", r.ServiceMovesInWindow, math.MaxInt32},
+		{"emptyInstances", r.EmptyInstances, math.MaxInt32},
 	} {
 		if x.n < 0 || x.n > x.most {
 			return Errorf(CodeInvalidParameter, "%s is %d, but must be between 0 and %d.", x.name, x.n, x.most)
@@ -263,7 +265,8 @@ func CheckRebalancing(r *Rebalancing) error {
 			return Errorf(CodeInvalidParameter, "%s is %v, expected a fraction from 0 to 1.", name, share)
 		}
 	}
-	if (r.EmptyCount > 0 || r.EmptyShare > 0) != (len(r.Empty) > 0) || r.EmptyCount > 0 && r.EmptyShare > 0 {
+	if (r.EmptyInstances > 0 || r.EmptyShare > 0) != (len(r.EmptyMetrics) > 0) || r.EmptyInstances > 0 &&
+		r.EmptyShare > 0 {
 		return Errorf(CodeInvalidParameter, "To empty instances, name the metrics in emptyMetrics and one of "+
 			"emptyInstances and emptyShare.")
 	}

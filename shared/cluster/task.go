@@ -78,6 +78,9 @@ type TaskAssignment struct {
 	GPUs     []int  `json:"gd,omitempty"` // positions of the devices it was given
 	Batch    string `json:"ba,omitempty"` // startedBy at ECS, see [StartedBy]
 
+	// Balances marks a replacement that was started to balance the cluster (P15).
+	Balances bool `json:"bl,omitempty"`
+
 	// ClaimedAt is when dispatch claimed the task to start it, see [TaskReport.Attempt].
 	ClaimedAt Instant `json:"cl,omitzero"`
 }

@@ -28,6 +28,7 @@ type Changes struct {
 	// balance, provisioning all tasks without an instance, and moves all tasks that a rule could
 	// move.
 	allDaemons, allZones, provisioning, moves bool
+	balance                                   string // if not empty, it is time to look at the balance (P15)
 	// ended are tasks of services that have STOPPED.
 	ended []*cluster.Task
 	// fired are the due rows that were deleted because their time had come.
@@ -151,6 +152,8 @@ func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 		c.requests[d.Subject] = true
 	case state.DueWaiting:
 		c.provisioning = true
+	case state.DueBalance:
+		c.balance = max(c.balance, balanceDue+d.Subject)
 	case state.DueHost:
 		c.agents[d.Subject] = true
 		c.addServicesOn(snap.Instances[d.Subject])

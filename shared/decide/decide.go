@@ -12,7 +12,7 @@ import (
 //
 // The order matters, because each phase takes capacity that the next ones no longer have: DAEMON
 // services first, then standalone tasks that are provisioning, then REPLICA services, then new
-// requests. Moves come last, when nothing else wants the room.
+// requests. Moves come last, when nothing else wants the room, and those that repair before others.
 func Decide(warm *WarmSnapshot, changes *Changes, now time.Time, settings Settings) []state.Commit {
 	view := newView(warm, now, settings)
 	commits := plan.NewBuilder(warm.Snap, warm.requested, now)
@@ -25,8 +25,6 @@ func Decide(warm *WarmSnapshot, changes *Changes, now time.Time, settings Settin
 	placeProvisioning(view, commits, changes)
 	placedReplicas := reconcileServices(view, commits, changes, cluster.Replica)
 	answerRequests(view, commits, changes.requests)
-	if changes.moves || placedDaemons || placedReplicas || needsMoves(view, changes) {
-		moveTasks(view, commits, changes.moves)
-	}
+	considerMoves(view, commits, changes, placedDaemons || placedReplicas)
 	return commits.Commits()
 }

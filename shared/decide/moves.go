@@ -91,6 +91,8 @@ type mover struct {
 	gaveUp     bool          // a task that was stopped first found no room in time
 	allowed    *service.Plan // what its percentages allow; nil until needed
 
+	balances bool // the moves only balance the cluster
+
 	begun       []service.Move
 	targets     []string // instances of the tasks that are stopped first
 	moving      bool     // moves are planned, begun or not
@@ -232,7 +234,7 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 		return ""
 	}
 	next := newServiceTask(view, m.service, &m.service.Deployment.Revision, m.definition)
-	next.Replaces = t.ID
+	next.Replaces, next.Balances = t.ID, m.balances
 	commits.KeepTogether(plan.RowsPerStart)
 	startTask(view, commits, next, placement.Placement{Instance: to, GPUs: devices}, m.definition)
 	return to

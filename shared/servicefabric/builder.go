@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,6 +159,37 @@ var placementParameters = map[string]func(c *cluster.Configuration, value string
 		func(c *cluster.Configuration, is bool) { c.QuorumUpgrade = is }),
 	"QuorumBasedLogicAutoSwitch":      setFlag(func(c *cluster.Configuration, is bool) { c.NoSwitch = !is }),
 	"MoveExistingReplicaForPlacement": setFlag(func(c *cluster.Configuration, is bool) { c.KeepInPlace = !is }),
+	"LoadBalancingEnabled": setRebalancing(func(r *cluster.Rebalancing, value string) (err error) {
+		r.Enabled, err = strconv.ParseBool(strings.ToLower(strings.TrimSpace(value)))
+		return err
+	}),
+	"MinLoadBalancingInterval":        setSeconds(func(r *cluster.Rebalancing) *int { return &r.IntervalSeconds }),
+	"GlobalMovementThrottleThreshold": setSeconds(func(r *cluster.Rebalancing) *int { return &r.MovesInWindow }),
+	"GlobalMovementThrottleCountingInterval": setSeconds(
+		func(r *cluster.Rebalancing) *int { return &r.WindowSeconds }),
+}
+
+// setRebalancing returns a setter of a part of balancing.
+func setRebalancing(set func(r *cluster.Rebalancing, value string) error) func(*cluster.Configuration, string) error {
+	return func(c *cluster.Configuration, value string) error {
+		if c.Rebalancing == nil {
+			c.Rebalancing = &cluster.Rebalancing{}
+		}
+		return set(c.Rebalancing, value)
+	}
+}
+
+// setSeconds returns a setter of a number of 0 or more, such as a time in seconds. Fractions are
+// rounded up.
+func setSeconds(of func(r *cluster.Rebalancing) *int) func(*cluster.Configuration, string) error {
+	return setRebalancing(func(r *cluster.Rebalancing, value string) error {
+		n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(n >= 0 && n <= math.MaxInt32) {
+			return fmt.Errorf("expected a number of 0 or more")
+		}
+		*of(r) = int(math.Ceil(n))
+		return nil
+	})
 }
 
 // setPriority returns a setter of a constraint priority: -1 ignores the constraint, 0 is hard,

@@ -201,6 +201,9 @@ const (
 	// DueHost makes placement reconcile the services with tasks on an instance whose agent may have
 	// been disconnected for too long.
 	DueHost DueKind = "host"
+	// DueBalance makes placement look at the balance of the cluster. Its subject is empty, or
+	// BalanceOnce.
+	DueBalance DueKind = "balance"
 	// DueScaling makes managed scaling decide on a capacity provider that scales out at once.
 	DueScaling DueKind = "scaling"
 	// DueInstance makes task-state-change ask ECS about an instance that is not available.
@@ -208,6 +211,10 @@ const (
 	// DueNodeGroup makes dispatch wake node-group-upgrade: a wait of a node group's update is over.
 	DueNodeGroup DueKind = "node-group"
 )
+
+// BalanceOnce is the subject of a DueBalance row by which a caller asks for balancing, whether it
+// is switched on or not.
+const BalanceOnce = "once"
 
 // A Due row is something to do at a time. Dispatch deletes it then, and the stream record of the
 // deletion wakes placement.

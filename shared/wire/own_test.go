@@ -41,8 +41,37 @@ func TestConfiguration(t *testing.T) {
 	expect(t, "status", status, 200)
 	_, got := b.own(t, "DescribeClusterConfiguration", `{"cluster":"prod"}`)
 	expect(t, "what was put", got["configuration"], put["configuration"])
-	expect(t, "notes", fmt.Sprint(put["notes"]), "[metricBalancingThresholds and metricActivityThresholds are kept and "+
-		"reported, and change nothing else: Berth does not balance loads yet.]")
+	expect(t, "notes", fmt.Sprint(put["notes"]), "[metricBalancingThresholds and metricActivityThresholds apply to "+
+		"services with the tag berth:rebalancing=on, and to berth rebalance: rebalancing.enabled is not true.]")
+	t.Run("RebalancingSwitchesThresholdsOn", func(t *testing.T) {
+		all := `"rebalancing":{"enabled":true,"weights":{"CPU":1,"m":0.5},"safetyLevels":{"m":0.8},` +
+			`"emptyMetrics":["m"],"emptyInstances":2,"emptyOverDomains":true,"settleSeconds":1,"intervalSeconds":2,` +
+			`"movesAtOnce":3,"serviceMovesAtOnce":4,"serviceShare":0.5,"windowSeconds":6,"movesInWindow":7,` +
+			`"serviceMovesInWindow":8}`
+		b := newBerth(t)
+		_, put := b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":{`+all+`,`+
+			`"metricBalancingThresholds":{"m":2}}}`)
+		expect(t, "notes", put["notes"], nil)
+		var want map[string]any
+		if err := json.Unmarshal([]byte("{"+all+"}"), &want); err != nil {
+			t.Fatal(err)
+		}
+		_, got := b.own(t, "DescribeClusterConfiguration", `{"cluster":"prod"}`)
+		expect(t, "what was put", got["configuration"].(map[string]any)["rebalancing"], want["rebalancing"])
+		for bad, says := range map[string]string{
+			`"weights":{"m":-1}`:       "The balancing weight of m is -1",
+			`"safetyLevels":{"m":1.5}`: "The safety level of m is 1.5",
+			`"movesAtOnce":101`:        "movesAtOnce is 101, but must be between 0 and 100",
+			`"serviceShare":2`:         "serviceShare is 2",
+			`"emptyInstances":1`:       "name the metrics in emptyMetrics",
+		} {
+			status, got := b.own(t, "PutClusterConfiguration",
+				`{"cluster":"prod","configuration":{"rebalancing":{`+bad+`}}}`)
+			if text, _ := got["message"].(string); status != 400 || !strings.Contains(text, says) {
+				t.Errorf("%s: %d, %v, expected %q", bad, status, got, says)
+			}
+		}
+	})
 	var want map[string]any
 	if err := json.Unmarshal([]byte(text), &want); err != nil {
 		t.Fatal(err)
@@ -52,7 +81,8 @@ func TestConfiguration(t *testing.T) {
 	expect(t, "priority", b.scheduler.configured.Priorities.UpgradeDomain, cluster.Priority(1))
 
 	for name, c := range map[string]struct{ body, code, has string }{
-		"Both":      {`{"nodeBufferPercentage":{"m":0.1},"nodeOverbookingPercentage":{"m":0.1}}`, invalidParameter, "only one of them"},
+		"Both": {`{"nodeBufferPercentage":{"m":0.1},"nodeOverbookingPercentage":{"m":0.1}}`, invalidParameter,
+			"only one of them"},
 		"Percent":   {`{"nodeBufferPercentage":{"m":20}}`, invalidParameter, "fraction from 0 to 1"},
 		"Less":      {`{"nodeOverbookingPercentage":{"m":-0.5}}`, invalidParameter, "-1 for no limit"},
 		"Priority":  {`{"constraintPriorities":{"capacity":3}}`, invalidParameter, "between -1 and 2"},
@@ -81,33 +111,40 @@ func TestConfiguration(t *testing.T) {
 func TestRules(t *testing.T) {
 	b := newBerth(t)
 	made := b.create(t, func(in *ecs.CreateServiceInput) {
-		in.PlacementConstraints = []types.PlacementConstraint{{Type: types.PlacementConstraintTypeMemberOf, Expression: new("attribute:disk == ssd")}}
+		in.PlacementConstraints = []types.PlacementConstraint{{Type: types.PlacementConstraintTypeMemberOf,
+			Expression: new("attribute:disk == ssd")}}
 		in.PlacementStrategy = []types.PlacementStrategy{
-			{Type: types.PlacementStrategyTypeSpread, Field: new("attribute:ecs.availability-zone")}, {Type: types.PlacementStrategyTypeBinpack, Field: new("memory")},
+			{Type: types.PlacementStrategyTypeSpread, Field: new("attribute:ecs.availability-zone")},
+			{Type: types.PlacementStrategyTypeBinpack, Field: new("memory")},
 		}
 		in.Tags = []types.Tag{
-			{Key: new("berth:constraint"), Value: new("HasSSD == true && (Tier > 2)")}, {Key: new("berth:metrics"), Value: new("connections=10:High, sessions=3")},
+			{Key: new("berth:constraint"), Value: new("HasSSD == true && (Tier > 2)")},
+			{Key: new("berth:metrics"), Value: new("connections=10:High, sessions=3")},
 			{Key: new("berth:domain-policy"), Value: new("Adaptive")},
 		}
 	})
 	expect(t, "constraints", *made.PlacementConstraints[0].Expression, "attribute:disk == ssd")
 	expect(t, "strategies", *made.PlacementStrategy[1].Field, "MEMORY")
-	expect(t, "rules", b.scheduler.lastMade.Rules.Metrics, []cluster.Metric{{Name: "connections", Load: 10, Weight: cluster.WeightHigh}, {Name: "sessions", Load: 3}})
+	expect(t, "rules", b.scheduler.lastMade.Rules.Metrics,
+		[]cluster.Metric{{Name: "connections", Load: 10, Weight: cluster.WeightHigh}, {Name: "sessions", Load: 3}})
 	expect(t, "policy", b.scheduler.lastMade.Rules.DomainPolicy, cluster.PolicyAdaptive)
 	expect(t, "constraint", b.scheduler.lastMade.Rules.NodeConstraint, "HasSSD == true && (Tier > 2)")
 
 	name := *made.ServiceName
-	status, out := b.own(t, "UpdateServiceRules", `{"cluster":"prod","service":"`+name+`","constraint":"","metrics":[{"name":"sessions","load":7,"weight":"Low"}],"moveCost":"high"}`)
+	status, out := b.own(t, "UpdateServiceRules",
+		`{"cluster":"prod","service":"`+name+`","constraint":"","metrics":[{"name":"sessions","load":7,"weight":"Low"}],"moveCost":"high"}`)
 	expect(t, "status", status, 200)
 	expect(t, "updated", out, map[string]any{
-		"service": name, "moveCost": "High", "metrics": []any{map[string]any{"name": "sessions", "load": 7.0, "weight": "Low"}}, "domainPolicy": string(b.scheduler.lastMade.Rules.DomainPolicy),
-		"notes": []any{"Metric sessions: the weight is kept and changes nothing: Berth does not balance loads yet."},
+		"service": name, "moveCost": "High", "metrics": []any{map[string]any{"name": "sessions", "load": 7.0,
+			"weight": "Low"}}, "domainPolicy": string(b.scheduler.lastMade.Rules.DomainPolicy),
 	})
-	b.scheduler.services["prod/"+name].Service.Blocked = &cluster.Diagnosis{Evaluated: 2, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 2, Need: 10, Best: 5}}}
+	b.scheduler.services["prod/"+name].Service.Blocked = &cluster.Diagnosis{Evaluated: 2, Unplaced: 1,
+		Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 2, Need: 10, Best: 5}}}
 	_, out = b.own(t, "DescribeServiceRules", `{"cluster":"prod","service":"`+name+`"}`)
 	why := out["diagnosis"].(map[string]any)
 	expect(t, "diagnosis", why["text"], any("0/2: 2 insufficient memory (needs 10 MiB, best free 5)"))
-	expect(t, "rejected", why["rejected"], any([]any{map[string]any{"filter": "insufficient memory", "count": 2.0, "need": 10.0, "best": 5.0}}))
+	expect(t, "rejected", why["rejected"], any([]any{map[string]any{"filter": "insufficient memory", "count": 2.0,
+		"need": 10.0, "best": 5.0}}))
 	_, out = b.own(t, "DescribeServiceRules", `{"cluster":"prod","service":"nobody"}`)
 	expect(t, "missing", out["__type"], any("ServiceNotFoundException"))
 }
@@ -123,12 +160,14 @@ func TestPrimaryAndSecondaryLoads(t *testing.T) {
 	status, out := update(`{"name":"io","weight":"High","primaryDefaultLoad":10,"secondaryDefaultLoad":4}`)
 	expect(t, "status", status, 200)
 	expect(t, "metrics", out["metrics"], any([]any{map[string]any{"name": "io", "load": 10.0, "weight": "High"}}))
-	expect(t, "notes", out["notes"], any([]any{"Metric io: each task has the primary load, 10; the secondary load, 4, is left out.", "Metric io: the weight is kept and changes nothing: Berth does not balance loads yet."}))
+	expect(t, "notes", out["notes"],
+		any([]any{"Metric io: each task has the primary load, 10; the secondary load, 4, is left out."}))
 	_, out = update(`{"name":"io","primaryDefaultLoad":7}`)
 	expect(t, "metrics", out["metrics"], any([]any{map[string]any{"name": "io", "load": 7.0}}))
 	expect(t, "notes", out["notes"], nil)
 	for _, wrong := range []string{
-		`{"name":"io","secondaryDefaultLoad":4}`, `{"name":"io","load":1,"primaryDefaultLoad":4}`, `{"name":"io","primaryDefaultLoad":-1}`, `{"name":"io","defaultLoad":4}`,
+		`{"name":"io","secondaryDefaultLoad":4}`, `{"name":"io","load":1,"primaryDefaultLoad":4}`,
+		`{"name":"io","primaryDefaultLoad":-1}`, `{"name":"io","defaultLoad":4}`,
 	} {
 		if status, out := update(wrong); status != 400 {
 			t.Errorf("%s: %d %v", wrong, status, out)
@@ -142,10 +181,12 @@ func TestNetwork(t *testing.T) {
 		in.TaskDefinition = new("awsvpc")
 		in.NetworkConfiguration = &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}}}
 	})
-	expect(t, "made", b.scheduler.lastMade.Network, &cluster.Network{Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}})
-	_, err := b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("awsvpc"), NetworkConfiguration: &types.NetworkConfiguration{
-		AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-2"}},
-	}})
+	expect(t, "made", b.scheduler.lastMade.Network, &cluster.Network{Subnets: []string{"subnet-1"},
+		SecurityGroups: []string{"sg-1"}})
+	_, err := b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("awsvpc"),
+		NetworkConfiguration: &types.NetworkConfiguration{
+			AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-2"}},
+		}})
 	expect(t, "running", err, nil)
 	expect(t, "asked", b.scheduler.lastSpec.Network, &cluster.Network{Subnets: []string{"subnet-2"}})
 }
@@ -158,8 +199,10 @@ func TestLoadsAndRows(t *testing.T) {
 	}
 	id := b.scheduler.tasks[0].ID
 	nobody := strings.Repeat("0", 32)
-	_, out := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[{"task":"`+id+`","loads":{"m":4}},{"task":"`+nobody+`","loads":{"m":4}}]}`)
-	expect(t, "failures", out["failures"], any([]any{map[string]any{"arn": account.ARN("task", "prod", nobody), "reason": "MISSING"}}))
+	_, out := b.own(t, "ReportLoad",
+		`{"cluster":"prod","reports":[{"task":"`+id+`","loads":{"m":4}},{"task":"`+nobody+`","loads":{"m":4}}]}`)
+	expect(t, "failures", out["failures"], any([]any{map[string]any{"arn": account.ARN("task", "prod", nobody),
+		"reason": "MISSING"}}))
 	expect(t, "reported", b.scheduler.reported, []cluster.LoadReport{{Task: id, Loads: map[string]int64{"m": 4}}})
 	status, _ := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[]}`)
 	expect(t, "none", status, 400)
@@ -175,7 +218,8 @@ func TestLoadsAndRows(t *testing.T) {
 		}
 	}
 	expect(t, "rows", len(rows), 3)
-	row, err := state.DecodeRow(rows[0].(map[string]any)["sort"].(string), must(json.Marshal(rows[0].(map[string]any)["row"]))(t))
+	row, err := state.DecodeRow(rows[0].(map[string]any)["sort"].(string),
+		must(json.Marshal(rows[0].(map[string]any)["row"]))(t))
 	expect(t, "decoded", err, nil)
 	expect(t, "row", row.(*cluster.Task).ID, id)
 }

@@ -61,10 +61,12 @@ func launchTypes() (fields []string) {
 // rebalancing returns the fields of balancing, which the first two versions did not have.
 func rebalancing() []string {
 	fields := []string{"service# *cluster.Service.ServiceSpec.Rules.Rebalancing",
-		"task# *cluster.Task.TaskSpec.Rules.Rebalancing", "request# *state.Request.Rules.Rebalancing"}
-	for _, field := range []string{"", ".On", ".Weights", ".Weights{}", ".Safety", ".Safety{}", ".Empty", ".Empty[]",
-		".EmptyCount", ".EmptyShare", ".EmptyOverDomains", ".Settle", ".Interval", ".AtOnce", ".ServiceAtOnce",
-		".ServiceShare", ".Window", ".InWindow", ".ServiceInWindow"} {
+		"task# *cluster.Task.TaskSpec.Rules.Rebalancing", "request# *state.Request.Rules.Rebalancing",
+		"task# *cluster.Task.TaskAssignment.Balances"}
+	for _, field := range []string{"", ".Enabled", ".Weights", ".Weights{}", ".SafetyLevels", ".SafetyLevels{}",
+		".EmptyMetrics", ".EmptyMetrics[]", ".EmptyInstances", ".EmptyShare", ".EmptyOverDomains", ".SettleSeconds",
+		".IntervalSeconds", ".MovesAtOnce", ".ServiceMovesAtOnce", ".ServiceShare", ".WindowSeconds", ".MovesInWindow",
+		".ServiceMovesInWindow"} {
 		fields = append(fields, "configuration *cluster.Configuration.Rebalancing"+field)
 	}
 	return fields

@@ -155,6 +155,11 @@ func (b *Builder) ScheduleDue(kind state.DueKind, subject string, at time.Time) 
 	}})
 }
 
+// IsScheduled reports whether such a due row is known to be set for later.
+func (b *Builder) IsScheduled(kind state.DueKind, subject string) bool {
+	return b.requested.Timers[Timer{kind, subject}].After(b.now)
+}
+
 // noticeRowID returns the id of the open commit's row of [Builder.noticeRow]. It sorts before the rows
 // of starts and stops, oldest first. It follows from the rows in the commit, so the same decision
 // made again makes the same row and no other does.

@@ -53,24 +53,24 @@ func (p *Planner) GoalsOf() *Goals {
 	out := &Goals{Zones: zonesWeight, Domains: domainsWeight, Instances: instancesWeight, Empty: emptyWeight}
 	r := p.snap.Configuration.RebalancingOrDefault()
 	gathered := map[string]bool{}
-	for _, name := range r.Empty {
+	for _, name := range r.EmptyMetrics {
 		gathered[name] = true
 	}
 	for name, weight := range placement.MetricWeights(p.snap) {
-		goal := MetricGoal{Name: name, Weight: weight, Safety: r.Safety[name], Gather: gathered[name]}
+		goal := MetricGoal{Name: name, Weight: weight, Safety: r.SafetyLevels[name], Gather: gathered[name]}
 		if t, set := p.snap.Configuration.Balancing[name]; set && t <= 0 && !goal.Gather {
 			goal.Weight = 0 // switched off
 		}
 		out.Metrics = append(out.Metrics, goal)
 	}
-	for name, s := range r.Safety {
+	for name, s := range r.SafetyLevels {
 		if name == "CPU" || name == "MEMORY" {
 			if _, weighted := r.Weights[name]; !weighted {
 				out.Metrics = append(out.Metrics, MetricGoal{Name: name, Safety: s, Gather: gathered[name]})
 			}
 		}
 	}
-	out.EmptyCount, out.EmptyOverDomains = r.EmptyCount, r.EmptyOverDomains
+	out.EmptyCount, out.EmptyOverDomains = r.EmptyInstances, r.EmptyOverDomains
 	if r.EmptyShare > 0 {
 		for _, v := range p.snap.InstancesByIndex() {
 			if v != nil && v.Instance != nil && v.IsAvailable() {

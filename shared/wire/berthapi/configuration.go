@@ -18,6 +18,7 @@ type Configuration struct {
 	MetricBalancingThresholds map[string]float64  `json:"metricBalancingThresholds,omitempty"`
 	MetricActivityThresholds  map[string]int64    `json:"metricActivityThresholds,omitempty"`
 	ConstraintPriorities      *Priorities         `json:"constraintPriorities,omitempty"`
+	Rebalancing               *Rebalancing        `json:"rebalancing,omitempty"`
 
 	QuorumPerFaultDomain   bool `json:"quorumBasedReplicaDistributionPerFaultDomains,omitempty"`
 	QuorumPerUpgradeDomain bool `json:"quorumBasedReplicaDistributionPerUpgradeDomains,omitempty"`
@@ -25,6 +26,26 @@ type Configuration struct {
 	// as false, as in Service Fabric.
 	QuorumBasedLogicAutoSwitch      *bool `json:"quorumBasedLogicAutoSwitch,omitempty"`
 	MoveExistingReplicaForPlacement *bool `json:"moveExistingReplicaForPlacement,omitempty"`
+}
+
+// Rebalancing is [cluster.Rebalancing] as callers write it. A member that is 0 or not given has its
+// default.
+type Rebalancing struct {
+	Enabled              bool               `json:"enabled"`
+	Weights              map[string]float64 `json:"weights,omitempty"`
+	SafetyLevels         map[string]float64 `json:"safetyLevels,omitempty"`
+	EmptyMetrics         []string           `json:"emptyMetrics,omitempty"`
+	EmptyInstances       int                `json:"emptyInstances,omitempty"`
+	EmptyShare           float64            `json:"emptyShare,omitempty"`
+	EmptyOverDomains     bool               `json:"emptyOverDomains,omitempty"`
+	SettleSeconds        int                `json:"settleSeconds,omitempty"`
+	IntervalSeconds      int                `json:"intervalSeconds,omitempty"`
+	MovesAtOnce          int                `json:"movesAtOnce,omitempty"`
+	ServiceMovesAtOnce   int                `json:"serviceMovesAtOnce,omitempty"`
+	ServiceShare         float64            `json:"serviceShare,omitempty"`
+	WindowSeconds        int                `json:"windowSeconds,omitempty"`
+	MovesInWindow        int                `json:"movesInWindow,omitempty"`
+	ServiceMovesInWindow int                `json:"serviceMovesInWindow,omitempty"`
 }
 
 // A NodeType is what instances of one type have in common: capacities of metrics, and properties
@@ -86,6 +107,9 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 			FaultDomain: cluster.Priority(p.FaultDomain), UpgradeDomain: cluster.Priority(p.UpgradeDomain),
 		}
 	}
+	if in.Rebalancing != nil {
+		out.Rebalancing = new(cluster.Rebalancing(*in.Rebalancing))
+	}
 	if len(in.NodeTypes) > maxNodeTypes {
 		return nil, input.Invalid("There are %d node types, at most %d are allowed.", len(in.NodeTypes), maxNodeTypes)
 	}
@@ -110,6 +134,9 @@ func ConfigurationOf(c *cluster.Configuration) *Configuration {
 		MetricBalancingThresholds: c.Balancing, MetricActivityThresholds: c.Activity,
 		QuorumPerFaultDomain:   c.QuorumFault,
 		QuorumPerUpgradeDomain: c.QuorumUpgrade,
+	}
+	if c.Rebalancing != nil {
+		out.Rebalancing = new(Rebalancing(*c.Rebalancing))
 	}
 	if c.NoSwitch {
 		out.QuorumBasedLogicAutoSwitch = new(false)
@@ -178,11 +205,11 @@ func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput
 	return &ConfigurationOutput{Configuration: ConfigurationOf(row), Notes: thresholdNotes(row)}, nil
 }
 
-// thresholdNotes says that thresholds have no effect, if any is set.
+// thresholdNotes says that thresholds have no effect, if any is set and balancing is off.
 func thresholdNotes(c *cluster.Configuration) []string {
-	if len(c.Balancing)+len(c.Activity) == 0 {
+	if len(c.Balancing)+len(c.Activity) == 0 || c.Rebalances() {
 		return nil
 	}
-	return []string{"metricBalancingThresholds and metricActivityThresholds are kept and reported, and change " +
-		"nothing else: Berth does not balance loads yet."}
+	return []string{"metricBalancingThresholds and metricActivityThresholds apply to services with the tag " +
+		"berth:rebalancing=on, and to berth rebalance: rebalancing.enabled is not true."}
 }

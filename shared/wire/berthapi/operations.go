@@ -103,6 +103,7 @@ type RulesInput struct {
 	Metrics      *[]MetricInput `json:"metrics,omitempty"`
 	MoveCost     *string        `json:"moveCost,omitempty"`
 	Strategy     *string        `json:"strategy,omitempty"`
+	Rebalancing  *string        `json:"rebalancing,omitempty"` // on or off
 }
 
 // A MetricInput is a default load as Berth or Service Fabric describes it. Berth's tasks are
@@ -151,6 +152,7 @@ type RulesOutput struct {
 	Metrics      []Metric   `json:"metrics,omitempty"`
 	MoveCost     string     `json:"moveCost,omitempty"`
 	Strategy     string     `json:"strategy,omitempty"`
+	Rebalancing  string     `json:"rebalancing,omitempty"`
 	Diagnosis    *Diagnosis `json:"diagnosis,omitempty"`
 	// Notes says what of an update does not count.
 	Notes []string `json:"notes,omitempty"`
@@ -237,7 +239,7 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 	out := map[string]string{}
 	for key, text := range map[string]*string{
 		cluster.TagDomainPolicy: in.DomainPolicy, cluster.TagConstraint: in.Constraint,
-		cluster.TagMoveCost: in.MoveCost, cluster.TagStrategy: in.Strategy,
+		cluster.TagMoveCost: in.MoveCost, cluster.TagStrategy: in.Strategy, cluster.TagRebalancing: in.Rebalancing,
 	} {
 		if text != nil {
 			out[key] = *text
@@ -255,10 +257,6 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 		if metrics = append(metrics, metric); note != "" {
 			notes = append(notes, note)
 		}
-		if m.Weight != "" {
-			notes = append(notes, fmt.Sprintf("Metric %s: the weight is kept and changes nothing: Berth does not "+
-				"balance loads yet.", m.Name))
-		}
 	}
 	out[cluster.TagMetrics] = cluster.MetricsText(metrics)
 	return out, notes, cluster.CheckMetrics(metrics)
@@ -269,7 +267,8 @@ func rulesOutput(v *cluster.Service) *RulesOutput {
 	r := v.Rules
 	out := &RulesOutput{
 		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint,
-		MoveCost: string(r.MoveCost), Strategy: r.Scoring, Diagnosis: DiagnosisOf(v.Blocked),
+		MoveCost: string(r.MoveCost), Strategy: r.Scoring, Rebalancing: string(r.Rebalancing),
+		Diagnosis: DiagnosisOf(v.Blocked),
 	}
 	for _, m := range r.Metrics {
 		out.Metrics = append(out.Metrics, Metric{Name: m.Name, Load: m.Load, Weight: string(m.Weight)})

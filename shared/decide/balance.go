@@ -1,0 +1,215 @@
+package decide
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
+	"berth/shared/placement/moves"
+	"berth/shared/placement/rebalance"
+	"berth/shared/service"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// Balancing (P15): some time after something has changed, tasks move so that the cluster comes
+// nearer to its goals. A replacement starts on another instance first, as in every move. Plans are
+// not kept: each look plans anew from where the tasks are, begins the first moves that the limits
+// allow, and looks again later. Without a change, or with balancing off, nothing is looked at.
+
+// The steps of a search are limited so that a look takes less than a second.
+const (
+	fewestBalanceSteps  = 5_000
+	balanceStepsPerTask = 200
+	mostBalanceSteps    = 100_000
+)
+
+// balanceDue says that it is time to look; with [state.BalanceOnce] after it, whether balancing is
+// switched on or not.
+const balanceDue = "due"
+
+// considerMoves begins moves that repair something, and then those that balance the cluster. placed
+// says that tasks were started that a rule could move.
+func considerMoves(view *clusterView, commits *plan.Builder, changes *Changes, placed bool) {
+	if changes.moves || placed || needsMoves(view, changes) {
+		moveTasks(view, commits, changes.moves)
+	}
+	considerBalance(view, commits, changes)
+}
+
+// considerBalance begins moves that balance the cluster if it is time to look, and otherwise plans
+// to look when the changes have settled.
+func considerBalance(view *clusterView, commits *plan.Builder, changes *Changes) {
+	settings, on := view.snap.Configuration.RebalancingOrDefault(), isBalancingOn(view)
+	if changes.balance == "" {
+		if on && changes.mayUnbalance() && !commits.IsScheduled(state.DueBalance, "") {
+			commits.ScheduleDue(state.DueBalance, "", view.now.Add(settings.SettleTime()))
+		}
+		return
+	}
+	once, subject := changes.balance == balanceDue+state.BalanceOnce, ""
+	if once {
+		subject = state.BalanceOnce
+	}
+	if (on || once) && balanceTasks(view, commits, settings, once) {
+		commits.ScheduleDue(state.DueBalance, subject, view.now.Add(settings.IntervalTime()))
+	}
+}
+
+// isBalancingOn reports whether balancing is switched on for the cluster or for one of its
+// services.
+func isBalancingOn(view *clusterView) bool {
+	if view.snap.Configuration.Rebalances() {
+		return true
+	}
+	for _, s := range view.snap.GovernedServices() {
+		if s.Rules.Rebalancing == cluster.SwitchOn {
+			return true
+		}
+	}
+	return false
+}
+
+// mayUnbalance reports whether something has changed that counts for the balance.
+func (c *Changes) mayUnbalance() bool {
+	return c.moves || c.allZones || len(c.services)+len(c.freed)+len(c.joined) > 0
+}
+
+// balanceTasks begins moves that balance the cluster, and reports whether to look again: some have
+// begun, or the limits allow none now.
+func balanceTasks(view *clusterView, commits *plan.Builder, settings *cluster.Rebalancing, all bool) (again bool) {
+	if givesWay(view) { // what ends this is a change, after which the balance is looked at
+		return false
+	}
+	used := countBalanceMoves(view, settings.WindowTime())
+	inWindow, _ := settings.WindowLimits()
+	most := min(settings.MostAtOnce()-used.atOnce, inWindow-used.inWindow)
+	if most <= 0 {
+		return true
+	}
+	owners := specs.Balancers(view.snap, view.specs, all)
+	found, err := view.movePlanner.Balance(moves.BalanceRequest{
+		Request: moves.Request{Owners: owners, Keep: func(t *cluster.Task) bool {
+			return !view.protectedUntil(t).IsZero()
+		}},
+		Budget: rebalance.Budget{Steps: int64(min(mostBalanceSteps,
+			fewestBalanceSteps+balanceStepsPerTask*view.snap.TaskCount()))},
+		Seed: commits.SeedFor("balance"),
+	})
+	if err != nil || len(found.Moves) == 0 { // an error says that numbers are too large to be compared
+		return false
+	}
+	movers := balanceMovers(view, owners)
+	for _, step := range found.Moves {
+		if m := movers[step.Owner]; m != nil && most > 0 &&
+			beginBalanceMove(view, commits, m, step.Move, used) {
+			most--
+		}
+	}
+	for _, s := range sortedMovers(movers) {
+		m := movers[s]
+		if len(m.begun) == 0 {
+			continue
+		}
+		row := view.snap.Services[m.service.Name]
+		draft := newDraft(row, row)
+		draft.addMessage(service.MovingTasksMessage(row.Name, m.begun))
+		writeDraft(view, commits, draft)
+	}
+	return true
+}
+
+// givesWay reports whether something else needs the room, or moves tasks: tasks wait for an
+// instance, or an instance is being emptied.
+func givesWay(view *clusterView) bool {
+	if len(provisioningStandalone(view)) > 0 {
+		return true
+	}
+	for _, s := range view.snap.BlockedServices() {
+		if s.Blocked != nil {
+			return true
+		}
+	}
+	return slices.ContainsFunc(view.snap.InstancesByIndex(), func(v *snapshot.InstanceView) bool {
+		return v != nil && v.Instance != nil && v.Status == cluster.InstanceDraining && hasNonDaemonTasks(view.snap, v)
+	})
+}
+
+// balanceUse is what balancing has used of its limits.
+type balanceUse struct {
+	atOnce, inWindow               int
+	serviceAtOnce, serviceInWindow map[string]int // by short key
+}
+
+// countBalanceMoves counts the moves in progress, for whatever reason, and those that balancing has
+// begun within the window. The rows of the tasks alone say so: a decision that is made again counts
+// the same.
+func countBalanceMoves(view *clusterView, window time.Duration) *balanceUse {
+	out := &balanceUse{serviceAtOnce: map[string]int{}, serviceInWindow: map[string]int{}}
+	for t := range view.snap.Tasks() {
+		if t.IsActive() && isReplacing(view, t) {
+			out.atOnce++
+			out.serviceAtOnce[t.Owner]++
+		}
+		if t.Balances && view.now.Sub(t.CreatedAt.Time()) < window {
+			out.inWindow++
+			out.serviceInWindow[t.Owner]++
+		}
+	}
+	return out
+}
+
+// balanceMovers returns the services whose tasks may move, by short key.
+func balanceMovers(view *clusterView, owners map[string]moves.Owner) map[string]*mover {
+	out := map[string]*mover{}
+	for _, s := range view.snap.Services {
+		def := view.snap.Definitions[s.Deployment.TaskDefinition]
+		if o, known := owners[s.Short]; known && !o.Fixed && def != nil {
+			out[s.Short] = &mover{Owner: o, service: s, definition: def, balances: true}
+		}
+	}
+	return out
+}
+
+// sortedMovers returns the short keys of the movers in the order of the services' names.
+func sortedMovers(movers map[string]*mover) []string {
+	keys := slices.Collect(maps.Keys(movers))
+	slices.SortFunc(keys, func(a, b string) int {
+		return strings.Compare(movers[a].service.Name, movers[b].service.Name)
+	})
+	return keys
+}
+
+// beginBalanceMove starts the replacement of one planned move, if the limits, the service's
+// percentages and the room there is allow it now. Of a service with a domain policy one task moves
+// at a time: the plan keeps its rules after each move, not while several are in progress.
+func beginBalanceMove(
+	view *clusterView, commits *plan.Builder, m *mover, step moves.Move, used *balanceUse,
+) bool {
+	short, settings := m.service.Short, view.snap.Configuration.RebalancingOrDefault()
+	_, inWindow := settings.WindowLimits()
+	atOnce := settings.MostOfService(m.service.Desired)
+	if m.Spec.IsGoverned() {
+		atOnce = 1
+	}
+	t := view.snap.Task(short, step.Task)
+	if t == nil || t.Last != cluster.TaskRunning || used.serviceAtOnce[short] >= atOnce ||
+		used.serviceInWindow[short] >= inWindow {
+		return false
+	}
+	if m.allowed == nil {
+		m.allowed = new(service.Reconcile(reconcileInput(view, m.service, commits.SeedFor(m.service.Name))))
+	}
+	if m.allowed.Moves.StartFirst <= 0 || startReplacement(view, commits, m, t, step) == "" {
+		return false
+	}
+	m.allowed.Moves.StartFirst--
+	used.serviceAtOnce[short]++
+	used.serviceInWindow[short]++
+	m.begun = append(m.begun, service.Move{Task: t.ID, From: step.From, To: step.To, Why: step.Why})
+	return true
+}

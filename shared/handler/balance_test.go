@@ -1,0 +1,100 @@
+package handler_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// balancedWorld returns a world whose service web has six tasks on two instances, before two more
+// instances join.
+func balancedWorld(t *testing.T, settings *cluster.Rebalancing, rules cluster.Rules) *world {
+	t.Helper()
+	w := newWorld(t)
+	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+		Head: cluster.Head{Cluster: prod}, Rebalancing: settings}), nil)
+	w.instances("i", 2, 4096, 8192)
+	_, err := w.ruled(6, rules)
+	want(t, "error", err, nil)
+	w.advance(10 * time.Minute)
+	wantCount(t, "tasks running at first", w.with(cluster.TaskRunning), 6)
+	return w
+}
+
+// fullest returns the most RUNNING tasks of an instance.
+func (w *world) fullest() (most int) {
+	for _, n := range placed(w.with(cluster.TaskRunning)) {
+		most = max(most, n)
+	}
+	return most
+}
+
+func TestPlacement_Balancing(t *testing.T) {
+	on := &cluster.Rebalancing{Enabled: true}
+	t.Run("SpreadsOntoNewInstances", func(t *testing.T) {
+		w := balancedWorld(t, on, cluster.Rules{})
+		least := w.watch()
+		w.instances("j", 2, 4096, 8192)
+		w.advance(15 * time.Minute)
+		on := w.rest(6)
+		want(t, "most tasks of an instance", w.fullest(), 2)
+		want(t, "instances in use", len(on), 4)
+		want(t, "fewest running", least(), 6)
+		wantEvent(t, w.events("web"), "is moving")
+	})
+	for name, c := range map[string]struct {
+		settings *cluster.Rebalancing
+		rules    cluster.Rules
+		moves    bool
+	}{
+		"OffByDefault":        {nil, cluster.Rules{}, false},
+		"OffForTheService":    {on, cluster.Rules{Rebalancing: cluster.SwitchOff}, false},
+		"OnForTheServiceOnly": {nil, cluster.Rules{Rebalancing: cluster.SwitchOn}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := balancedWorld(t, c.settings, c.rules)
+			w.instances("j", 2, 4096, 8192)
+			w.advance(15 * time.Minute)
+			want(t, "in balance", w.fullest() == 2, c.moves)
+			if !c.moves {
+				wantCount(t, "due rows", w.dues(), 0)
+			}
+		})
+	}
+	t.Run("KeepsToTheWindow", func(t *testing.T) {
+		w := balancedWorld(t, &cluster.Rebalancing{Enabled: true, MovesInWindow: 1, WindowSeconds: 3600}, cluster.Rules{})
+		before := len(w.ecs.starts)
+		w.instances("j", 2, 4096, 8192)
+		w.advance(30 * time.Minute)
+		want(t, "starts in half an hour", len(w.ecs.starts), before+1)
+		w.advance(time.Hour)
+		want(t, "starts in one and a half hours", len(w.ecs.starts), before+2)
+	})
+	t.Run("OneOfAServiceAtATime", func(t *testing.T) {
+		w := balancedWorld(t, &cluster.Rebalancing{Enabled: true, ServiceMovesAtOnce: 1}, cluster.Rules{})
+		most := 0
+		w.state.beforeCommit = func(state.Commit) error {
+			most = max(most, len(w.wanted())-6)
+			return nil
+		}
+		w.instances("j", 2, 4096, 8192)
+		w.advance(15 * time.Minute)
+		want(t, "most tasks beyond six", most, 1)
+		want(t, "most tasks of an instance", w.fullest(), 2)
+	})
+	t.Run("ProtectedTasksStay", func(t *testing.T) {
+		w := balancedWorld(t, on, cluster.Rules{})
+		var ids []string
+		for _, task := range w.with(cluster.TaskRunning) {
+			ids = append(ids, task.ID)
+		}
+		_, _, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids, 24*time.Hour)
+		want(t, "error", err, nil)
+		before := len(w.ecs.starts)
+		w.instances("j", 2, 4096, 8192)
+		w.advance(15 * time.Minute)
+		want(t, "starts", len(w.ecs.starts), before)
+	})
+}
