@@ -71,6 +71,19 @@ func TestStartTaskAcceptsTheLongestStartedBy(t *testing.T) {
 	}
 }
 
+func TestTaskShowsExecuteCommand(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	node := w.add(1, ec2.Machine{Type: "m5.large"})
+	for _, enabled := range []bool{true, false} {
+		answer, err := w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "web", Instances: node,
+			Launch: &cluster.Launch{ServiceOptions: cluster.ServiceOptions{ExecuteCommand: enabled}}})
+		check(t, err)
+		got := must(t, w.ECS.Tasks.DescribeTasks, &ecs.DescribeTasksInput{Cluster: new("prod"),
+			Tasks: []string{answer.Tasks[0].ID}})
+		expect(t, "enableExecuteCommand", got.Tasks[0].EnableExecuteCommand, enabled)
+	}
+}
+
 // ECS's agent on Amazon Linux routes logs by FireLens.
 func TestTaskWithFireLensStarts(t *testing.T) {
 	w := newWorld(t, sim.Options{})

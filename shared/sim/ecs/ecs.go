@@ -28,7 +28,8 @@ func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.
 			instances: call.Instances, overrides: value(shape.OverrideShape(call.Overrides)),
 			tags:    shape.TagShapes(launch.Tags),
 			network: shape.NetworkShape(call.Network), definitionTags: launch.FromDefinition,
-			managedTags: launch.ManagedTags, volumes: shape.TaskVolumeShapes(launch.Volumes),
+			managedTags: launch.ManagedTags, executeCommand: launch.ExecuteCommand,
+			volumes: shape.TaskVolumeShapes(launch.Volumes),
 		}, now)
 		for _, t := range tasks {
 			answer.Tasks = append(answer.Tasks, t.forScheduler())

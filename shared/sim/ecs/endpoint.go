@@ -59,8 +59,8 @@ func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 			group: value(in.Group), instances: in.ContainerInstances, overrides: value(in.Overrides), tags: in.Tags,
 			network:        in.NetworkConfiguration,
 			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
-			managedTags:    in.EnableECSManagedTags,
-			volumes:        in.VolumeConfigurations,
+			managedTags:    in.EnableECSManagedTags, executeCommand: in.EnableExecuteCommand,
+			volumes: in.VolumeConfigurations,
 		}, now)
 		for _, t := range tasks {
 			d := t.describe(e.kernel.Account)

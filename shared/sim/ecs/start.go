@@ -19,6 +19,7 @@ type startRequest struct {
 	tags                                  []types.Tag
 	definitionTags                        bool // propagateTags TASK_DEFINITION
 	managedTags                           bool // enableECSManagedTags
+	executeCommand                        bool // enableExecuteCommand
 	network                               *types.NetworkConfiguration
 	volumes                               []types.TaskVolumeConfiguration
 }
@@ -167,6 +168,7 @@ func (e *agents) createTask(i *instance, d *definition, r *startRequest, need ta
 	t.Seq, t.ID = n, e.kernel.ResourceID("task", n)
 	t.Cluster, t.Instance, t.Definition = i.Cluster, i.ID, d.name()
 	t.StartedBy, t.Group, t.Overrides, t.Tags = r.startedBy, r.group, r.overrides, r.tags
+	t.ExecuteCommand = r.executeCommand
 	if r.definitionTags {
 		t.Tags = mergeTags(d.Tags, r.tags)
 	}

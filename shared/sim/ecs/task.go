@@ -33,6 +33,8 @@ type taskSpec struct {
 	Ports                 []cluster.Port
 	GPUs                  []int // positions of devices
 	ENI                   bool  `json:",omitempty"` // has a network interface of its own
+	// ExecuteCommand is its enableExecuteCommand. No session can be opened here all the same.
+	ExecuteCommand bool `json:",omitempty"`
 	// Subnet is where its network interface is; empty in files of earlier versions.
 	Subnet string `json:",omitempty"`
 	// Volumes are those that ECS created for the task.
@@ -216,6 +218,7 @@ func (t *task) describe(account cluster.Account) types.Task {
 		StartedAt: timeOrNil(t.Started), StoppingAt: timeOrNil(t.Stopping), StoppedAt: timeOrNil(t.Ended),
 		ExecutionStoppedAt: timeOrNil(t.Ended), StopCode: types.TaskStopCode(t.StopCode),
 		Connectivity: types.ConnectivityConnected, ConnectivityAt: &t.Created,
+		EnableExecuteCommand: t.ExecuteCommand,
 	}
 	// Simulated images are pulled the moment before the task runs.
 	if !t.Started.IsZero() {
