@@ -55,7 +55,8 @@ func needsReconciling(view *clusterView, s *cluster.Service, seed uint64) bool {
 		len(p.DeregisterTargets) + len(p.EmittedTargets) + len(p.EventsBefore) + len(p.EventsAfter)
 	if changes > 0 ||
 		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running ||
-		p.Next.Pending != s.Pending || isUnbalanced(view, s, &p) {
+		p.Next.Pending != s.Pending || !slices.EqualFunc(p.Next.TaskSets(), s.TaskSets(), isSameTaskSet) ||
+		isUnbalanced(view, s, &p) {
 		return true
 	}
 	if s.Strategy == cluster.Daemon {
@@ -75,6 +76,11 @@ func needsReconciling(view *clusterView, s *cluster.Service, seed uint64) bool {
 		}
 	}
 	return false
+}
+
+// isSameTaskSet reports whether reconciling left a task set as it was: there, and as stable.
+func isSameTaskSet(next, now cluster.Deployment) bool {
+	return next.ID == now.ID && next.Set.Steady == now.Set.Steady
 }
 
 // unmovedServices returns the services whose row [moveTasks] would change, sorted by name.

@@ -54,10 +54,10 @@ var regressions = []struct {
 	{1275, "zones were not balanced because the capacity provider of one task in the fullest zone had no room elsewhere", false, true},
 	{1751, "tasks that could not start at their destination were moved again and again, at once", false, true},
 	{201250, "zones were not balanced because a blocked service needs more of a metric than any instance has", false,
-		false},
+		true},
 	{201351, "the client made an instance ACTIVE that EC2 was about to interrupt, and the check expected it to drain",
-		false,
-		false},
+		false, true},
+	{203194, "a deleted task set stayed because the record of its deletion was given up", false, true},
 	{449, "scaled in after its deployment had been stopped, a service kept more than maximumPercent", false, true},
 }
 
