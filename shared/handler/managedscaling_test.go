@@ -430,6 +430,29 @@ func TestManagedScaling_ExaminesNewProviders(t *testing.T) {
 		s.minute(2)
 		wantCount(t, "running tasks once it may", s.with(cluster.TaskRunning), 1)
 	})
+	t.Run("WeightsThatAreGivenLaterEndTheScaling", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.look(t)
+		n := 1
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.groups["g"].Weighted = true
+		s.pump()
+		for range 2 {
+			if err := s.function.RunSchedule(ctx, "scaling"); err == nil ||
+				!strings.Contains(err.Error(), "instance weights") {
+				t.Errorf("got %v, want the reason", err)
+			}
+		}
+		want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
+		want(t, "desired capacity", s.groups["g"].Desired, 0)
+		wantEvent(t, s.events("web"),
+			"capacity provider p does not scale: The Auto Scaling group g has instance weights, "+
+				"which managed scaling does not support.")
+		s.groups["g"].Weighted = false
+		s.minute(2)
+		want(t, "attachments without weights", s.status(t), cluster.AttachmentsComplete)
+		wantCount(t, "running tasks without weights", s.with(cluster.TaskRunning), 1)
+	})
 	t.Run("FailedInAClusterThatHasAnother", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)

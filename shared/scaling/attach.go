@@ -89,11 +89,17 @@ func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) stri
 		return "The managed termination protection setting for the capacity provider is invalid. To enable managed " +
 			"termination protection " +
 			"for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled."
-	case p.Scaling.Enabled && g.Weighted:
-		return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.",
-			g.Name)
 	}
-	return ""
+	return WeightsProblem(p, g)
+}
+
+// WeightsProblem says why managed scaling cannot size the group, whose instances count by weights;
+// empty if it can (C7). Weights may be given to a group at any time.
+func WeightsProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
+	if !p.Scaling.Enabled || !g.Weighted {
+		return ""
+	}
+	return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.", g.Name)
 }
 
 // Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a

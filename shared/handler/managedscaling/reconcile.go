@@ -28,8 +28,9 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if a.group == nil {
 		return asNotAttached(cmp.Or(a.forgetGroup(ctx), fmt.Errorf("there is no Auto Scaling group %s", p.Group)))
 	}
-	if why := handler.OwnershipProblem(a.group, r.Settings.Installation); why != "" {
-		return asNotAttached(cmp.Or(r.reportReadOnly(ctx, p, why), errors.New(why)))
+	if why := cmp.Or(handler.OwnershipProblem(a.group, r.Settings.Installation),
+		scaling.WeightsProblem(p, a.group)); why != "" {
+		return asNotAttached(cmp.Or(r.reportUnscaled(ctx, p, why), errors.New(why)))
 	}
 	// Its revision is the one that the write below must find.
 	old := r.history(name)
@@ -71,8 +72,8 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats), state.IgnoreConflict(r.emitEvents(ctx, p, events)))
 }
 
-// reportReadOnly says once, to the services that use the provider, why its group is not changed.
-func (r *round) reportReadOnly(ctx context.Context, p *cluster.CapacityProvider, why string) error {
+// reportUnscaled says once, to the services that use the provider, why its group is not changed.
+func (r *round) reportUnscaled(ctx context.Context, p *cluster.CapacityProvider, why string) error {
 	if r.of.AttachmentProblems[p.Name] == why {
 		return nil
 	}
