@@ -99,7 +99,8 @@ func WeightsProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) st
 	if !p.Scaling.Enabled || !g.Weighted {
 		return ""
 	}
-	return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.", g.Name)
+	return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.",
+		g.Name)
 }
 
 // Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a
