@@ -12,7 +12,7 @@ var firstSeeds = map[Bug]uint64{
 	DropVersionCheck: 12, CountStopped: 4, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
 	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 2, IgnoreLoads: 1094, RollBackToFailed: 28, KeepThrottle: 21,
 	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5,
-	CommitStale:    176, TrustStale: 9, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
+	CommitStale: 176, TrustStale: 9, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
 	IgnoreMassUnhealthiness: 23,
 	IgnoreThrottle:          4, IgnoreGap: 402, NeverResetThrottle: 407,
 }
