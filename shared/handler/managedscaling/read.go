@@ -119,18 +119,14 @@ func (r *round) readCluster(ctx context.Context) error {
 	if r.snap.Meta.Cluster == "" {
 		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", r.of.Cluster)}
 	}
-	var groups []*cluster.NodeGroup
 	for _, row := range all {
-		switch row := row.(type) {
-		case *cluster.ScalingHistory:
+		if row, ok := row.(*cluster.ScalingHistory); ok {
 			r.histories[row.Provider] = row
-		case *cluster.NodeGroup:
-			groups = append(groups, row)
 		}
 	}
 	r.specs = specs.NewCache(r.snap)
 	r.waiting, r.daemons = waitingTasks(r.snap, r.specs), daemonSpecs(r.snap, r.specs)
-	r.updates, err = updatesOf(ctx, r.State, groups)
+	r.updates, err = readUpdates(ctx, r.State, r.of.Cluster) // last, because one may begin at any time
 	return err
 }
 
@@ -150,20 +146,13 @@ func readUpdates(ctx context.Context, store state.Store, clusterName string) (ma
 	if err != nil {
 		return nil, err
 	}
-	return updatesOf(ctx, store, groups)
-}
-
-// updatesOf does the same for node groups that were read.
-func updatesOf(
-	ctx context.Context, store state.Store, groups []*cluster.NodeGroup,
-) (map[string]*cluster.Update, error) {
 	updates := map[string]*cluster.Update{}
 	for _, g := range groups {
 		if !g.IsUpgrading() {
 			continue
 		}
 		u, err := state.ReadRow[*cluster.Update](
-			ctx, store, state.UpdateKey(g.Cluster, g.Name, g.Update), "update "+g.Update)
+			ctx, store, state.UpdateKey(clusterName, g.Name, g.Update), "update "+g.Update)
 		switch {
 		case err != nil:
 			return nil, err
