@@ -58,8 +58,6 @@ type TaskSpec struct {
 	// another instance (P8, P10). Once this one is healthy, that one stops.
 	Replaces  string     `json:"rp,omitempty"`
 	Overrides *Overrides `json:"ov,omitempty"`
-	// Options are set for a standalone task, like Rules; nil for none.
-	Options *TaskOptions `json:"op,omitempty"`
 	// StartedByUser is the startedBy that the caller of RunTask gave and sees. ECS gets
 	// [TaskAssignment.Batch].
 	StartedByUser string            `json:"su,omitempty"`
@@ -78,9 +76,6 @@ type TaskAssignment struct {
 	GPUs     []int  `json:"gd,omitempty"` // positions of the devices it was given
 	Batch    string `json:"ba,omitempty"` // startedBy at ECS, see [StartedBy]
 
-	// Balances marks a replacement that was started to balance the cluster (P15).
-	Balances bool `json:"bl,omitempty"`
-
 	// ClaimedAt is when dispatch claimed the task to start it, see [TaskReport.Attempt].
 	ClaimedAt Instant `json:"cl,omitzero"`
 }
@@ -92,13 +87,16 @@ type TaskReport struct {
 	Last    TaskStatus `json:"la,omitempty"`
 	Version int64      `json:"ve,omitempty"` // of the event that last changed it
 	ECSID   string     `json:"ei,omitempty"` // ECS's own task id
-	// Health, Foreign, Counted and Attempt are adjacent so that they share one word of memory.
+	// Health, Foreign, Counted, Balances and Attempt are adjacent so that they share one word of
+	// memory.
 	Health Health `json:"he,omitempty"`
 	// Foreign marks a task that somebody else started on a known instance. It holds capacity and
 	// nothing else.
 	Foreign bool `json:"fo,omitempty"`
 	// Counted marks a failed start that its deployment's circuit breaker has counted.
 	Counted bool `json:"cd,omitempty"`
+	// Balances marks a replacement that was started to balance the cluster (P15).
+	Balances bool `json:"bl,omitempty"`
 	// Attempt is the attempt to start the task that dispatch has claimed last, from 1.
 	Attempt  int32   `json:"at,omitempty"`
 	Started  Instant `json:"sa,omitzero"`
@@ -176,6 +174,26 @@ type Overrides struct {
 	CPU           string              `json:"c,omitempty"`
 	Memory        string              `json:"m,omitempty"`
 	Containers    []ContainerOverride `json:"co,omitempty"`
+	// Options are beside what changes the task definition; nil for none.
+	Options *TaskOptions `json:"op,omitempty"`
+}
+
+// IsEmpty reports whether the overrides change nothing of the task definition.
+func (o *Overrides) IsEmpty() bool {
+	return o == nil || o.TaskRole+o.ExecutionRole+o.CPU+o.Memory == "" && len(o.Containers) == 0
+}
+
+// WithOptions returns the overrides with these options, which may be nil, as may the overrides.
+func (o *Overrides) WithOptions(options *TaskOptions) *Overrides {
+	if options == nil {
+		return o
+	}
+	next := Overrides{}
+	if o != nil {
+		next = *o
+	}
+	next.Options = options
+	return &next
 }
 
 // ContainerOverride changes one container of a task.

@@ -78,8 +78,8 @@ func (s *Service) TaskTags(d *TaskDefinition) map[string]string {
 func (t *Task) LaunchSettings() *Launch {
 	_, managed := t.Tags[TagClusterName]
 	l := &Launch{ServiceOptions: ServiceOptions{ManagedTags: managed}, Tags: UserTags(t.Tags)}
-	if t.Options != nil {
-		l.ExecuteCommand, l.Volumes = t.Options.ExecuteCommand, t.Options.Volumes
+	if o := t.Overrides; o != nil && o.Options != nil {
+		l.ExecuteCommand, l.Volumes = o.Options.ExecuteCommand, o.Options.Volumes
 	}
 	if l.ServiceOptions == (ServiceOptions{}) && len(l.Tags)+len(l.Volumes) == 0 {
 		return nil

@@ -37,7 +37,6 @@ func newStandaloneTask(view *clusterView, r *state.Request) *cluster.Task {
 		TaskSpec: cluster.TaskSpec{
 			Owner: view.snap.Meta.Short, Group: r.Group, Request: r.ID, TaskDefinition: def.Name(),
 			Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Rules: r.Rules, Network: r.Network,
-			Options:       r.Options,
 			StartedByUser: r.StartedBy, Tags: r.Tags, CreatedAt: cluster.At(r.CreatedAt),
 		},
 		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},

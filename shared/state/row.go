@@ -150,20 +150,19 @@ type PublishedEvent struct {
 // A Request is a call of RunTask or StartTask that placement is to answer, and the answer.
 type Request struct {
 	cluster.Head
-	ID             string               `json:"id"`
-	Kind           cluster.RequestKind  `json:"k"`
-	CreatedAt      time.Time            `json:"ca"`
-	TaskDefinition string               `json:"td"`
-	Count          int                  `json:"n,omitempty"`
-	Instances      []string             `json:"in,omitempty"` // of StartTask
-	Group          string               `json:"gr,omitempty"`
-	StartedBy      string               `json:"su,omitempty"`
-	Overrides      *cluster.Overrides   `json:"ov,omitempty"`
-	Needs          cluster.Resources    `json:"ne"` // after overrides
-	Rules          *cluster.Rules       `json:"ru,omitempty"`
-	Network        *cluster.Network     `json:"nw,omitempty"`
-	Options        *cluster.TaskOptions `json:"op,omitempty"`
-	Tags           map[string]string    `json:"tg,omitempty"`
+	ID             string              `json:"id"`
+	Kind           cluster.RequestKind `json:"k"`
+	CreatedAt      time.Time           `json:"ca"`
+	TaskDefinition string              `json:"td"`
+	Count          int                 `json:"n,omitempty"`
+	Instances      []string            `json:"in,omitempty"` // of StartTask
+	Group          string              `json:"gr,omitempty"`
+	StartedBy      string              `json:"su,omitempty"`
+	Overrides      *cluster.Overrides  `json:"ov,omitempty"`
+	Needs          cluster.Resources   `json:"ne"` // after overrides
+	Rules          *cluster.Rules      `json:"ru,omitempty"`
+	Network        *cluster.Network    `json:"nw,omitempty"`
+	Tags           map[string]string   `json:"tg,omitempty"`
 	// Wait lets tasks that find no instance wait in PROVISIONING until WaitUntil (zero: for ever).
 	// Without it they fail.
 	Wait      bool      `json:"w,omitempty"`

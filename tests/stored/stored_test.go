@@ -62,7 +62,7 @@ func launchTypes() (fields []string) {
 func rebalancing() []string {
 	fields := []string{"service# *cluster.Service.ServiceSpec.Rules.Rebalancing",
 		"task# *cluster.Task.TaskSpec.Rules.Rebalancing", "request# *state.Request.Rules.Rebalancing",
-		"task# *cluster.Task.TaskAssignment.Balances"}
+		"task# *cluster.Task.TaskReport.Balances"}
 	for _, field := range []string{"", ".Enabled", ".Weights", ".Weights{}", ".SafetyLevels", ".SafetyLevels{}",
 		".EmptyMetrics", ".EmptyMetrics[]", ".EmptyInstances", ".EmptyShare", ".EmptyOverDomains", ".SettleSeconds",
 		".IntervalSeconds", ".MovesAtOnce", ".ServiceMovesAtOnce", ".ServiceShare", ".WindowSeconds", ".MovesInWindow",
@@ -126,7 +126,8 @@ func volumes() (fields []string) {
 	const service = "service# *cluster.Service.ServiceStatus."
 	lists := []string{"outbox# *state.Outbox.Launch.", "revision# *cluster.ServiceRevision.Revision.",
 		service + "Deployment.Revision.", service + "Last.", service + "Older[].Revision."}
-	for _, options := range []string{"request# *state.Request.Options", "task# *cluster.Task.TaskSpec.Options"} {
+	for _, options := range []string{"request# *state.Request.Overrides.Options",
+		"task# *cluster.Task.TaskSpec.Overrides.Options"} {
 		fields = append(fields, options, options+".ExecuteCommand")
 		lists = append(lists, options+".")
 	}

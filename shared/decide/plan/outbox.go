@@ -20,7 +20,7 @@ func (b *Builder) AddStart(t *cluster.Task) {
 	t.Cluster, t.Desired = b.snap.Meta.Cluster, cluster.TaskRunning
 	t.Batch = cluster.StartedBy(t.Owner, b.version, b.open.batches[slot])
 	b.open.batches[slot]++
-	item := state.StartItem{Instance: t.Instance, Alone: t.Overrides != nil}
+	item := state.StartItem{Instance: t.Instance, Alone: !t.Overrides.IsEmpty()}
 	if v := b.snap.Instances[t.Instance]; v != nil && v.Instance != nil && v.ReleasedIn != "" {
 		item.ReleasedIn, item.EC2InstanceID = v.ReleasedIn, v.EC2InstanceID
 	}

@@ -135,8 +135,9 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	r := &state.Request{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiresAfter(a.Settings.KeepRequests)},
 		Kind: spec.Kind, CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
-		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
-		Needs: needs, Network: spec.Network, Options: spec.Options, Tags: tags, Params: spec.Params,
+		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy,
+		Overrides: spec.Overrides.WithOptions(spec.Options),
+		Needs:     needs, Network: spec.Network, Tags: tags, Params: spec.Params,
 	}
 	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), checkNetwork(def, spec.Network)); err != nil {
 		return nil, err

@@ -103,9 +103,9 @@ func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride
 	return out, length, nil
 }
 
-// OverrideShape returns overrides as ECS takes and shows them; nil for nil.
+// OverrideShape returns overrides as ECS takes and shows them; nil for none.
 func OverrideShape(o *cluster.Overrides) *types.TaskOverride {
-	if o == nil {
+	if o.IsEmpty() {
 		return nil
 	}
 	out := &types.TaskOverride{
