@@ -115,6 +115,11 @@ func (s *scene) settled(t *cluster.Task) bool {
 	return s.up(t) && (s.checked || noon.Sub(t.Started.Time()) >= 40*time.Second)
 }
 
+// isReplaced says whether another task that counts was started to replace this one.
+func (s *scene) isReplaced(t *cluster.Task) bool {
+	return slices.ContainsFunc(s.Tasks, func(by *cluster.Task) bool { return by.Replaces == t.ID && s.counts(by) })
+}
+
 func (s *scene) number(of func(*cluster.Task) bool) (n int) {
 	for _, t := range s.Tasks {
 		if s.counts(t) && of(t) {
@@ -246,8 +251,9 @@ func (s *scene) checkBounds(t *rapid.T, p Plan) {
 			}
 		}
 	}
+	// A task that is being replaced will stop, so it counts with its replacement as one.
 	if room := s.Service.Desired - s.number(func(task *cluster.Task) bool {
-		return !s.unhealthy(task) && s.hosts[task.Instance] == InstanceUsable
+		return !s.unhealthy(task) && s.hosts[task.Instance] == InstanceUsable && !s.isReplaced(task)
 	}) + stopped(p, all); len(s.Service.Older) == 0 && started(p) > max(0, room) {
 		t.Fatalf("%d start where at most %d are missing: %s", started(p), room, says(p))
 	}
