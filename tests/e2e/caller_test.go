@@ -88,7 +88,7 @@ func callThroughProxy(t *testing.T, l *local, keys map[cloud.Caller]aws.Credenti
 		{cloud.Writer, "sh -c 'AWS_ACCESS_KEY_ID=guess aws ecs list-clusters'", "UnrecognizedClientException"},
 		{cloud.Writer, "sh -c 'AWS_SECRET_ACCESS_KEY=guess aws ecs list-clusters'", "InvalidSignatureException"},
 		{cloud.Writer, "aws ecs list-clusters --no-sign-request", "MissingAuthenticationTokenException"},
-		{cloud.Writer, "aws iam get-user", "InvalidClientTokenId"}, // the random key is for Berth alone
+		{cloud.Writer, "aws sns list-topics", "InvalidClientTokenId"}, // the random key is for Berth alone
 	} {
 		out := runAs(t, l, keys[c.caller], berth+" proxy --stack "+cloud.StackName+" -- "+c.command)
 		if !strings.Contains(out, c.want) {
