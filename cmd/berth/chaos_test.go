@@ -48,13 +48,7 @@ func TestChaosOnARunningBerth(t *testing.T) {
 		!strings.HasPrefix(out, "The machine of instance ") || !strings.HasSuffix(out, " is terminated.\n") {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
-	awaitRunning(t, api, "web", 3)
-	code, out, errs = berth("chaos", "--list", "--endpoint", endpoint, "--json")
-	var world chaos.World
-	if err := json.Unmarshal([]byte(out), &world); code != 0 || err != nil || len(world.Instances) != 2 ||
-		len(world.Tasks) != 3 {
-		t.Errorf("exit code %d, %v: %s%s, want 2 instances and 3 tasks", code, err, out, errs)
-	}
+	world := awaitWorld(t, endpoint, 2, 3)
 	if code, out, errs := berth("chaos", "--list", "--endpoint", endpoint); code != 0 ||
 		!strings.Contains(out, world.Instances[0].ID) || !strings.Contains(out, world.Tasks[2].ID) {
 		t.Errorf("exit code %d, %s%s, want the instances and tasks of %+v", code, out, errs, world)
@@ -67,6 +61,28 @@ func TestChaosOnARunningBerth(t *testing.T) {
 		if code, _, errs := berth(append(strings.Fields("chaos "+args), "--endpoint", endpoint)...); code != 1 ||
 			!strings.Contains(errs, want) {
 			t.Errorf("berth chaos %s: exit code %d, %q, want %q", args, code, errs, want)
+		}
+	}
+}
+
+// awaitWorld waits until the fleet has so many instances and tasks, and returns it. Berth may not
+// have noticed yet what was broken a moment ago.
+func awaitWorld(t *testing.T, endpoint string, instances, tasks int) (world chaos.World) {
+	t.Helper()
+	ctx := stepContext(t)
+	for {
+		code, out, errs := berth("chaos", "--list", "--endpoint", endpoint, "--json")
+		world = chaos.World{}
+		if err := json.Unmarshal([]byte(out), &world); code != 0 || err != nil {
+			t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+		}
+		if len(world.Instances) == instances && len(world.Tasks) == tasks {
+			return world
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%+v, want %d instances and %d tasks", world, instances, tasks)
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
