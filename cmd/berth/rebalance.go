@@ -21,7 +21,7 @@ type rebalanceCommand struct {
 	Most       int     `help:"Show at most so many moves; 0 is no limit."`
 	Instance   string  `help:"Model file of the challenge." type:"existingfile" placeholder:"MODEL"`
 	Assignment string  `help:"Machines that the processes start on." type:"existingfile" placeholder:"FILE"`
-	Seconds    float64 `default:"60" help:"How long to search; a cluster is searched for 1000000 steps at most."`
+	Seconds    float64 `default:"60" help:"How long to search; the steps for a cluster are limited too."`
 	Steps      int64   `help:"Search for so many steps instead, which always gives the same result."`
 	Out        string  `help:"File to write the new assignment to." type:"path" placeholder:"FILE"`
 	Seed       uint64  `default:"1" help:"Everything that the search does by chance follows from this number."`
@@ -68,8 +68,11 @@ func (r *rebalanceCommand) Run(ctx context.Context, s *streams) error {
 	return r.reassign(ctx, s)
 }
 
-// clusterSteps bounds the search in a cluster, which finds little more after that.
-const clusterSteps = 1_000_000
+// How many steps to search a cluster, which finds little more after that.
+const (
+	clusterStepsPerTask = 10_000
+	mostClusterSteps    = 1_000_000
+)
 
 // planForCluster prints the moves that would balance the cluster.
 func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error {
@@ -81,7 +84,7 @@ func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error
 	}
 	budget := r.newBudget(ctx, time.Now(), progress)
 	if budget.Steps == 0 {
-		budget.Steps = clusterSteps
+		budget.Steps = int64(min(mostClusterSteps, clusterStepsPerTask*src.snap.TaskCount()))
 	}
 	answer, err := whatif.PlanBalance(src.snap, budget, r.Seed, r.Most)
 	progress.clearReport()
