@@ -6,8 +6,9 @@ type serviceRules struct {
 	zoneOf, hoodOf  []int32
 	exclusive       []int32 // row of occupied, per service; -1 for none
 	occupied        []uint64
-	words           int     // of a row of occupied
-	zoneRow         []int32 // row of inZone, per service; -1 for none
+	words           int             // of a row of occupied
+	sharing         map[int64]int32 // tasks beyond the first one, by bit of occupied, where there are any
+	zoneRow         []int32         // row of inZone, per service; -1 for none
 	inZone          []int32
 	zones           int
 	zoneCount       []int32 // zones with tasks, per service
@@ -65,17 +66,15 @@ func newServiceRules(p *Problem) serviceRules {
 		}
 		r.domains[s] = x.Domains()
 	}
-	r.occupied = make([]uint64, int(exclusive)*r.words)
+	r.occupied, r.sharing = make([]uint64, int(exclusive)*r.words), map[int64]int32{}
 	r.inZone, r.inHood = make([]int32, int(inZone)*r.zones), make([]int32, int(inHood)*r.hoods)
 	return r
 }
 
 // addTask counts a task that comes to the instance (sign 1) or leaves it (-1).
 func (r *serviceRules) addTask(s, i, sign int32) {
-	if sign > 0 {
-		r.markOccupied(s, i)
-	} else if row := r.exclusive[s]; row >= 0 {
-		r.occupied[int(row)*r.words+int(i>>6)] &^= 1 << (i & 63)
+	if row := r.exclusive[s]; row >= 0 {
+		r.countOccupant(row, i, sign)
 	}
 	if row := r.zoneRow[s]; row >= 0 {
 		count := &r.inZone[int(row)*r.zones+int(r.zoneOf[i])]
@@ -100,10 +99,20 @@ func (r *serviceRules) keepsDomains(s, from, to int32) bool {
 	return !r.hasDomains(s) || r.domains[s].MayMove(int(from), int(to))
 }
 
-// markOccupied notes that the service has a task on the instance.
-func (r *serviceRules) markOccupied(s, i int32) {
-	if row := r.exclusive[s]; row >= 0 {
-		r.occupied[int(row)*r.words+int(i>>6)] |= 1 << (i & 63)
+// countOccupant counts a task of a service that shares no instance. At the start, several may be on
+// one: it is occupied until the last one has left.
+func (r *serviceRules) countOccupant(row, i, sign int32) {
+	word, bit := &r.occupied[int(row)*r.words+int(i>>6)], uint64(1)<<(i&63)
+	key := int64(row)*int64(len(r.zoneOf)) + int64(i)
+	switch {
+	case *word&bit == 0:
+		*word |= bit
+	case sign > 0:
+		r.sharing[key]++
+	case len(r.sharing) > 0 && r.sharing[key] > 0:
+		r.sharing[key]--
+	default:
+		*word &^= bit
 	}
 }
 

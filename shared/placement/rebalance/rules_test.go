@@ -6,8 +6,8 @@ import (
 )
 
 // drawRuledProblem returns a problem with every rule. Some instances hold more than they have, some
-// services are in fewer zones than they should, and where a service has a task, so have those that
-// it depends on.
+// services share instances that they should not share or are in fewer zones than they should, and
+// where a service has a task, so have those that it depends on.
 func drawRuledProblem(seed uint64) *Problem {
 	g := &generator{seed}
 	p := drawProblem(seed, 5+g.below(70), 40)
@@ -20,6 +20,7 @@ func drawRuledProblem(seed uint64) *Problem {
 	}
 	for s := range p.Services {
 		p.Services[s].LeastZones = int32(g.below(4))
+		p.Services[s].Exclusive = p.Services[s].Exclusive || g.below(2) == 0
 	}
 	hoods := make([]map[int32]bool, len(p.Services))
 	for t := range p.Tasks {
@@ -115,7 +116,8 @@ func worsens(p *Problem, before, after []int32) string {
 	}
 	for s := range int32(len(p.Services)) {
 		for i := range int32(len(p.Instances)) {
-			if p.Services[s].Exclusive && count(p, after, s, func(j int32) bool { return i == j }) > 1 {
+			here := func(j int32) bool { return i == j }
+			if n := count(p, after, s, here); p.Services[s].Exclusive && n > 1 && n > count(p, before, s, here) {
 				return "exclusive"
 			}
 		}
