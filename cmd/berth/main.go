@@ -52,7 +52,7 @@ type changeCommands struct {
 	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
 	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
 	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; --dry-run shows which."`
-	Rebalance   rebalanceCommand   `cmd:"" help:"Show the moves that would balance a cluster, or measure their search."`
+	Rebalance   rebalanceCommand   `cmd:"" help:"Balance a cluster or show how, or measure the search."`
 	Import      importCommand      `cmd:"" help:"Apply a Service Fabric description to a cluster."`
 }
 

@@ -11,21 +11,26 @@ import (
 	"berth/cmd/berth/reassign"
 	"berth/cmd/berth/whatif"
 	"berth/shared/placement/rebalance"
+	"berth/shared/snapshot"
 )
 
-// rebalanceCommand plans moves that balance a cluster. With --instance, it runs the same search on
-// files of the machine reassignment challenge, whose best solutions are known.
+// rebalanceCommand plans moves that balance a cluster, and has Berth make them. With --instance, it
+// runs the same search on files of the machine reassignment challenge, whose best solutions are
+// known.
 type rebalanceCommand struct {
 	sourceFlags
-	DryRun     bool    `help:"Show the moves, and make none."`
-	Most       int     `help:"Show at most so many moves; 0 is no limit."`
-	Instance   string  `help:"Model file of the challenge." type:"existingfile" placeholder:"MODEL"`
-	Assignment string  `help:"Machines that the processes start on." type:"existingfile" placeholder:"FILE"`
-	Seconds    float64 `default:"60" help:"How long to search; the steps for a cluster are limited too."`
-	Steps      int64   `help:"Search for so many steps instead, which always gives the same result."`
-	Out        string  `help:"File to write the new assignment to." type:"path" placeholder:"FILE"`
-	Seed       uint64  `default:"1" help:"Everything that the search does by chance follows from this number."`
-	JSON       bool    `help:"Print JSON."`
+	DryRun     bool          `help:"Show the moves, and make none."`
+	Apply      bool          `help:"Show the moves, have Berth make them, and follow them."`
+	NoWait     bool          `help:"With --apply, return once Berth has begun."`
+	Every      time.Duration `default:"5s" help:"Time between two looks at the moves."`
+	Most       int           `help:"With --dry-run, show at most so many moves; 0 is no limit."`
+	Instance   string        `help:"Model file of the challenge." type:"existingfile" placeholder:"MODEL"`
+	Assignment string        `help:"Machines that the processes start on." type:"existingfile" placeholder:"FILE"`
+	Seconds    float64       `default:"60" help:"How long to search; the steps for a cluster are limited too."`
+	Steps      int64         `help:"Search for so many steps instead, which always gives the same result."`
+	Out        string        `help:"File to write the new assignment to." type:"path" placeholder:"FILE"`
+	Seed       uint64        `default:"1" help:"Everything that the search does by chance follows from this number."`
+	JSON       bool          `help:"Print JSON; with --apply, one object per line."`
 }
 
 // maxSearchSeconds is a day.
@@ -42,10 +47,7 @@ func (r *rebalanceCommand) Validate() error {
 		return fmt.Errorf("--most is %d, expected 0 or more", r.Most)
 	}
 	if r.Instance+r.Assignment+r.Out == "" {
-		if !r.DryRun {
-			return errors.New("--dry-run is not given, expected it, or --instance, --assignment and --out")
-		}
-		return r.sourceFlags.Validate()
+		return r.validateCluster()
 	}
 	for _, f := range []struct{ name, value string }{
 		{"--instance", r.Instance}, {"--assignment", r.Assignment}, {"--out", r.Out},
@@ -54,15 +56,39 @@ func (r *rebalanceCommand) Validate() error {
 			return fmt.Errorf("%s is missing, expected --instance, --assignment and --out together", f.name)
 		}
 	}
-	if r.DryRun || r.Snapshot+r.Nodes+r.Save != "" || r.Trace {
-		return errors.New("--instance is given, expected none beside --dry-run, --snapshot, --nodes, --trace, --save")
+	if r.DryRun || r.Apply || r.Snapshot+r.Nodes+r.Save != "" || r.Trace {
+		return errors.New("--instance is given, expected none beside --dry-run, --apply, --snapshot, --nodes, " +
+			"--trace, --save")
 	}
 	return nil
 }
 
+// validateCluster refuses flags that exclude each other where the moves are of a cluster.
+func (r *rebalanceCommand) validateCluster() error {
+	switch {
+	case !r.DryRun && !r.Apply:
+		return errors.New("--dry-run is not given, expected it or --apply, or --instance, --assignment and --out")
+	case r.DryRun && r.Apply:
+		return errors.New("--apply is given, expected none beside --dry-run")
+	case r.NoWait && !r.Apply:
+		return errors.New("--no-wait is given, expected only with --apply")
+	case r.Apply && (r.Snapshot+r.Nodes != "" || r.Trace):
+		return errors.New("--apply is given, expected only with a running cluster, not with --snapshot, --nodes or --trace")
+	case r.Apply && r.Most > 0:
+		return fmt.Errorf("--most is %d, expected only with --dry-run: movesInWindow of the cluster's configuration "+
+			"limits its moves", r.Most)
+	case r.Every < 10*time.Millisecond:
+		return fmt.Errorf("--every is %s, expected a time such as 5s", r.Every)
+	}
+	return r.sourceFlags.Validate()
+}
+
 // Run plans for a cluster, or for files of the challenge.
 func (r *rebalanceCommand) Run(ctx context.Context, s *streams) error {
-	if r.Instance == "" {
+	switch {
+	case r.Apply:
+		return r.balanceCluster(ctx, s)
+	case r.Instance == "":
 		return r.planForCluster(ctx, s)
 	}
 	return r.reassign(ctx, s)
@@ -82,16 +108,25 @@ func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error
 	if err != nil {
 		return err
 	}
-	budget := r.newBudget(ctx, time.Now(), progress)
-	if budget.Steps == 0 {
-		budget.Steps = int64(min(mostClusterSteps, clusterStepsPerTask*src.snap.TaskCount()))
-	}
-	answer, err := whatif.PlanBalance(src.snap, budget, r.Seed, r.Most)
+	answer, err := r.planMoves(ctx, src.snap, progress)
 	progress.clearReport()
-	if err := errors.Join(err, ctx.Err()); err != nil {
+	if err != nil {
 		return err
 	}
 	return printAnswer(s.out, r.JSON, answer)
+}
+
+// planMoves returns the moves that would balance the cluster.
+func (r *rebalanceCommand) planMoves(
+	ctx context.Context, snap *snapshot.Snapshot, p *progress,
+) (*whatif.BalanceAnswer, error) {
+	now := time.Now()
+	budget := r.newBudget(ctx, now, p)
+	if budget.Steps == 0 {
+		budget.Steps = int64(min(mostClusterSteps, clusterStepsPerTask*snap.TaskCount()))
+	}
+	answer, err := whatif.PlanBalance(snap, whatif.BalanceSearch{Budget: budget, Seed: r.Seed, Most: r.Most, Now: now})
+	return answer, errors.Join(err, ctx.Err())
 }
 
 // reassign searches, writes the assignment, and prints what it costs.

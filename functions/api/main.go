@@ -29,8 +29,8 @@ func main() {
 				CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
 			},
 		},
-		Own: berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads,
-			Rows: h.Rows},
+		Own: berthapi.Resources{Configurations: h.Configurations, Balances: h.Clusters, Services: h.Services,
+			Loads: h.Loads, Rows: h.Rows},
 		NodeGroups: h.NodeGroups, Access: allowed,
 	})
 	e.StartFunction(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal,

@@ -55,8 +55,11 @@ func considerBalance(view *clusterView, commits *plan.Builder, changes *Changes)
 	if once {
 		subject = state.BalanceOnce
 	}
-	if (on || once) && balanceTasks(view, commits, settings, once) {
-		commits.ScheduleDue(state.DueBalance, subject, view.now.Add(settings.IntervalTime()))
+	if !on && !once {
+		return
+	}
+	if wait := balanceTasks(view, commits, settings, once); wait > 0 {
+		commits.ScheduleDue(state.DueBalance, subject, view.now.Add(wait))
 	}
 }
 
@@ -79,19 +82,29 @@ func (c *Changes) mayUnbalance() bool {
 	return c.moves || c.allZones || len(c.services)+len(c.freed)+len(c.joined) > 0
 }
 
-// balanceTasks begins moves that balance the cluster, and reports whether to look again: some have
-// begun, or the limits allow none now.
-func balanceTasks(view *clusterView, commits *plan.Builder, settings *cluster.Rebalancing, all bool) (again bool) {
-	if givesWay(view) { // what ends this is a change, after which the balance is looked at
-		return false
+// balanceTasks begins moves that balance the cluster. It returns how long to wait before looking
+// again: some have begun, or the limits allow none now, or others need the room first. It returns 0
+// if nothing is left to do until something changes. With once, it was asked for: it does not rely
+// on changes, and balances services that do not have it switched on as well.
+func balanceTasks(
+	view *clusterView, commits *plan.Builder, settings *cluster.Rebalancing, once bool,
+) (wait time.Duration) {
+	if makesWay(view) {
+		if once {
+			return settings.IntervalTime()
+		}
+		return 0
+	}
+	if wait = waitForRoom(view); wait > 0 {
+		return wait
 	}
 	used := countBalanceMoves(view, settings.WindowTime())
 	inWindow, _ := settings.WindowLimits()
 	most := min(settings.MostAtOnce()-used.atOnce, inWindow-used.inWindow)
 	if most <= 0 {
-		return true
+		return settings.IntervalTime()
 	}
-	owners := specs.Balancers(view.snap, view.specs, all)
+	owners := specs.Balancers(view.snap, view.specs, once)
 	found, err := view.movePlanner.Balance(moves.BalanceRequest{
 		Request: moves.Request{Owners: owners, Keep: func(t *cluster.Task) bool {
 			return !view.protectedUntil(t).IsZero()
@@ -101,7 +114,7 @@ func balanceTasks(view *clusterView, commits *plan.Builder, settings *cluster.Re
 		Seed: commits.SeedFor("balance"),
 	})
 	if err != nil || len(found.Moves) == 0 { // an error says that numbers are too large to be compared
-		return false
+		return 0
 	}
 	movers := balanceMovers(view, owners)
 	for _, step := range found.Moves {
@@ -120,23 +133,29 @@ func balanceTasks(view *clusterView, commits *plan.Builder, settings *cluster.Re
 		draft.addMessage(service.MovingTasksMessage(row.Name, m.begun))
 		writeDraft(view, commits, draft)
 	}
-	return true
+	return settings.IntervalTime()
 }
 
-// givesWay reports whether something else needs the room, or moves tasks: tasks wait for an
-// instance, or an instance is being emptied.
-func givesWay(view *clusterView) bool {
-	if len(provisioningStandalone(view)) > 0 {
-		return true
-	}
+// makesWay reports whether balancing makes way for standalone tasks that wait for an instance, or
+// for an instance that is being emptied.
+func makesWay(view *clusterView) bool {
+	return len(provisioningStandalone(view)) > 0 || slices.ContainsFunc(view.snap.InstancesByIndex(),
+		func(v *snapshot.InstanceView) bool {
+			return v != nil && v.Instance != nil && v.Status == cluster.InstanceDraining &&
+				hasNonDaemonTasks(view.snap, v)
+		})
+}
+
+// waitForRoom returns how long it takes until each service that waits for an instance has waited so
+// long that other tasks may be stopped to make room ([service.RoomTimeout]). Those that still wait
+// then do not hold up balancing: an instance with a missing attribute may never come.
+func waitForRoom(view *clusterView) (longest time.Duration) {
 	for _, s := range view.snap.BlockedServices() {
 		if s.Blocked != nil {
-			return true
+			longest = max(longest, s.BlockedSince.Add(service.RoomTimeout(s)).Sub(view.now))
 		}
 	}
-	return slices.ContainsFunc(view.snap.InstancesByIndex(), func(v *snapshot.InstanceView) bool {
-		return v != nil && v.Instance != nil && v.Status == cluster.InstanceDraining && hasNonDaemonTasks(view.snap, v)
-	})
+	return longest
 }
 
 // balanceUse is what balancing has used of its limits.

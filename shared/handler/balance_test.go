@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -64,7 +65,8 @@ func TestPlacement_Balancing(t *testing.T) {
 		})
 	}
 	t.Run("KeepsToTheWindow", func(t *testing.T) {
-		w := balancedWorld(t, &cluster.Rebalancing{Enabled: true, MovesInWindow: 1, WindowSeconds: 3600}, cluster.Rules{})
+		w := balancedWorld(t, &cluster.Rebalancing{Enabled: true, MovesInWindow: 1, WindowSeconds: 3600},
+			cluster.Rules{})
 		before := len(w.ecs.starts)
 		w.instances("j", 2, 4096, 8192)
 		w.advance(30 * time.Minute)
@@ -82,6 +84,36 @@ func TestPlacement_Balancing(t *testing.T) {
 		w.instances("j", 2, 4096, 8192)
 		w.advance(15 * time.Minute)
 		want(t, "most tasks beyond six", most, 1)
+		want(t, "most tasks of an instance", w.fullest(), 2)
+	})
+	t.Run("OnRequest", func(t *testing.T) {
+		w := balancedWorld(t, nil, cluster.Rules{})
+		w.instances("j", 2, 4096, 8192)
+		w.advance(15 * time.Minute)
+		want(t, "most tasks of an instance", w.fullest(), 3)
+		want(t, "error", w.api.Clusters.RequestBalance(ctx, prod), nil)
+		want(t, "error of a second request", w.api.Clusters.RequestBalance(ctx, prod), nil)
+		least := w.watch()
+		w.advance(15 * time.Minute)
+		want(t, "most tasks of an instance after the request", w.fullest(), 2)
+		want(t, "fewest running", least(), 6)
+		wantCount(t, "due rows", w.dues(), 0)
+	})
+	t.Run("OnRequestOfNoCluster", func(t *testing.T) {
+		err := newWorld(t).api.Clusters.RequestBalance(ctx, "other")
+		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found")
+	})
+	// A service that no instance can ever hold delays balancing by as long as room would be made for
+	// it, and no longer.
+	t.Run("NotHeldUpForGood", func(t *testing.T) {
+		w := balancedWorld(t, on, cluster.Rules{})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "gpu", TaskDefinition: "web", Desired: new(1),
+			Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{
+				{Type: cluster.MemberOf, Expression: "attribute:gpu == yes"}}}})
+		w.instances("j", 2, 4096, 8192)
+		w.advance(45 * time.Second)
+		want(t, "most tasks of an instance while another service waits", w.fullest(), 3)
+		w.advance(15 * time.Minute)
 		want(t, "most tasks of an instance", w.fullest(), 2)
 	})
 	t.Run("ProtectedTasksStay", func(t *testing.T) {

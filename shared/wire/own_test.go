@@ -30,6 +30,17 @@ func (b *berth) own(t *testing.T, op, body string) (int, map[string]any) {
 	return w.Code, out
 }
 
+func TestRebalanceCluster(t *testing.T) {
+	b := newBerth(t)
+	status, out := b.own(t, "RebalanceCluster", `{"cluster":"prod"}`)
+	expect(t, "status", status, 200)
+	expect(t, "answer", fmt.Sprint(out), "map[cluster:prod]")
+	expect(t, "the balanced cluster", b.scheduler.balanced, "prod")
+	status, out = b.own(t, "RebalanceCluster", `{"cluster":"none"}`)
+	expect(t, "status for an unknown cluster", status, 400)
+	expect(t, "error for an unknown cluster", out["__type"], "ClusterNotFoundException")
+}
+
 func TestConfiguration(t *testing.T) {
 	b := newBerth(t)
 	text := `{"nodeTypes":{"Blue":{"capacities":{"connections":100},"placementProperties":{"HasSSD":"true"}}},"domainPolicy":"adaptive",` +

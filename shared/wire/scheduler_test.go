@@ -35,6 +35,7 @@ type scheduler struct {
 	launches  map[string]operation.TaskLaunch // of tasks, by id
 
 	configured *cluster.Configuration
+	balanced   string // the cluster that RequestBalance was called for
 	reported   []cluster.LoadReport
 
 	releases  []*operation.ReleaseDetail // newest first
@@ -515,6 +516,11 @@ func (s *scheduler) ClusterConfiguration(_ context.Context, clusterName string) 
 func (s *scheduler) PutConfiguration(_ context.Context, c *cluster.Configuration) error {
 	s.configured = c
 	return s.in(c.Cluster)
+}
+
+func (s *scheduler) RequestBalance(_ context.Context, name string) error {
+	s.balanced = name
+	return s.in(name)
 }
 
 func (s *scheduler) UpdateRules(

@@ -53,7 +53,7 @@ func serving(s *scheduler, c *cloud) wire.ServerOptions {
 			Clusters: s, Services: s, Deployments: s, TaskSets: &taskSets{s}, Tasks: s, TaskProtections: s, Tags: s, CapacityProviders: s,
 			ClusterProviders: s, AccountSettings: accountSettings{},
 		}},
-		Own: berthapi.Resources{Configurations: s, Services: s, Loads: s, Rows: s},
+		Own: berthapi.Resources{Configurations: s, Balances: s, Services: s, Loads: s, Rows: s},
 	}
 }
 

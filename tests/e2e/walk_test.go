@@ -122,6 +122,7 @@ var visits = []visit{
 	{operation: awsjson.OwnTarget + "PutClusterConfiguration", body: `{"cluster":"walk","configuration":{}}`,
 		subject: "walk"},
 	{operation: awsjson.OwnTarget + "DescribeClusterConfiguration", body: `{"cluster":"walk"}`},
+	{operation: awsjson.OwnTarget + "RebalanceCluster", body: `{"cluster":"walk"}`, subject: "walk"},
 	{operation: awsjson.OwnTarget + "UpdateServiceRules", subject: "walk/web",
 		body: `{"cluster":"walk","service":"web","metrics":[{"name":"m","load":1}]}`},
 	{operation: awsjson.OwnTarget + "DescribeServiceRules", body: `{"cluster":"walk","service":"web"}`},

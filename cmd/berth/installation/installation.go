@@ -278,8 +278,8 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 				ClusterProviders: i.API.ClusterProviders, AccountSettings: i.API.AccountSettings,
 			},
 		},
-		Own: berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services,
-			Loads: i.API.Loads, Rows: i.API.Rows},
+		Own: berthapi.Resources{Configurations: i.API.Configurations, Balances: i.API.Clusters,
+			Services: i.API.Services, Loads: i.API.Loads, Rows: i.API.Rows},
 		NodeGroups: i.API.NodeGroups,
 		// No web page may call, and without credentials everyone who runs programs on this machine.
 		Loopback: true, Access: i.options.Access, Audit: i.options.Audit,

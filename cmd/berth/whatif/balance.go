@@ -4,7 +4,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
+	"berth/shared/cluster"
 	"berth/shared/decide/specs"
 	"berth/shared/placement/moves"
 	"berth/shared/placement/rebalance"
@@ -58,13 +60,27 @@ type BalanceMove struct {
 	Why     string  `json:"why"`
 }
 
-// PlanBalance returns the moves that would balance the cluster, at most so many if most is not 0.
-// Tasks of all services may move, except of those for which balancing is switched off.
-func PlanBalance(snap *snapshot.Snapshot, b rebalance.Budget, seed uint64, most int) (*BalanceAnswer, error) {
+// A BalanceSearch says how to search for moves.
+type BalanceSearch struct {
+	Budget rebalance.Budget
+	Seed   uint64
+	Most   int       // moves; 0 is no limit
+	Now    time.Time // for scale-in protection
+}
+
+// PlanBalance returns the moves that would balance the cluster. Tasks of all services may move,
+// except of those for which balancing is switched off, and protected ones.
+func PlanBalance(snap *snapshot.Snapshot, b BalanceSearch) (*BalanceAnswer, error) {
 	m := newModel(snap)
 	plan, err := m.planner.Balance(moves.BalanceRequest{
-		Request: moves.Request{Owners: specs.Balancers(snap, specs.NewCache(snap), true), Most: most},
-		Budget:  b, Seed: seed,
+		Request: moves.Request{
+			Owners: specs.Balancers(snap, specs.NewCache(snap), true), Most: b.Most,
+			Keep: func(t *cluster.Task) bool {
+				p := snap.Protection(t.Owner, t.ID)
+				return p != nil && p.Until.After(b.Now)
+			},
+		},
+		Budget: b.Budget, Seed: b.Seed,
 	})
 	if err != nil {
 		return nil, err
@@ -128,4 +144,17 @@ func (p *printer) printBalance(when string, s *BalanceState) {
 	if s.EmptyWanted > 0 {
 		p.printLine("  %d of %d instances to empty are empty.", s.Empty, s.EmptyWanted)
 	}
+}
+
+// MovingCount returns how many tasks have been started in place of others that have not ended yet.
+func MovingCount(snap *snapshot.Snapshot) (n int) {
+	for t := range snap.Tasks() {
+		if t.Replaces == "" || !t.IsActive() {
+			continue
+		}
+		if old := snap.Task(t.Owner, t.Replaces); old != nil && !old.HasEnded() {
+			n++
+		}
+	}
+	return n
 }

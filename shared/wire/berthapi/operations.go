@@ -21,6 +21,12 @@ type Configurations interface {
 	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
 }
 
+// Balances balances clusters on request.
+type Balances interface {
+	// RequestBalance makes placement look at the cluster's balance until no move is worth it.
+	RequestBalance(ctx context.Context, clusterName string) error
+}
+
 // ServiceRules reads and changes what applies to a service's tasks beyond the ECS API.
 type ServiceRules interface {
 	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail,
@@ -57,6 +63,7 @@ type UpdatePlans interface {
 // never ARNs; errors of the API are [cluster.Error].
 type Resources struct {
 	Configurations Configurations
+	Balances       Balances
 	Services       ServiceRules
 	Loads          Loads
 	Rows           Rows
@@ -76,6 +83,7 @@ func Operations(account cluster.Account, r Resources, plans UpdatePlans) map[str
 	out := map[string]awsjson.Operation{
 		"DescribeClusterConfiguration": awsjson.StrictOperation(s.describeConfiguration),
 		"PutClusterConfiguration":      awsjson.StrictOperation(s.putConfiguration),
+		"RebalanceCluster":             awsjson.StrictOperation(s.rebalanceCluster),
 		"DescribeServiceRules":         awsjson.StrictOperation(s.describeRules),
 		"UpdateServiceRules":           awsjson.StrictOperation(s.updateRules),
 		"DescribeServiceThrottle":      awsjson.StrictOperation(s.describeThrottle),

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/whatif"
+	"berth/shared/wire/berthapi"
+)
+
+// How long the moves may show no progress before the command gives up following them: some of the
+// intervals at which placement looks, and longer while tasks move, which have to become healthy.
+const (
+	quietIntervals = 3
+	movingTimeout  = 15 * time.Minute
+)
+
+// balancing follows the moves that Berth makes on request. Berth plans anew each time that it
+// looks, so what is left may differ from the plan that was shown.
+type balancing struct {
+	command *rebalanceCommand
+	client  *client.Client
+	streams *streams
+	last    balancingState
+	changed time.Time
+	quiet   time.Duration
+}
+
+// balancingState is how far the moves are.
+type balancingState struct {
+	Moving   int     `json:"moving"` // tasks now
+	Left     int     `json:"left"`   // moves that are still worth it
+	Distance float64 `json:"distance"`
+}
+
+// balanceCluster shows the moves, has Berth make them, and follows them.
+func (r *rebalanceCommand) balanceCluster(ctx context.Context, s *streams) error {
+	c, err := r.newClient(ctx)
+	if err != nil {
+		return err
+	}
+	b := &balancing{command: r, client: c, streams: s, changed: time.Now()}
+	plan, err := b.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printAnswer(s.out, r.JSON, plan); err != nil || len(plan.Moves) == 0 {
+		return err
+	}
+	if err := c.CallBerth(ctx, "RebalanceCluster", berthapi.ClusterInput{Cluster: r.Cluster},
+		&berthapi.RebalanceOutput{}); err != nil {
+		return err
+	}
+	if r.NoWait {
+		if !r.JSON {
+			_, err = fmt.Fprintln(s.out, "Berth makes the moves; `berth rebalance --dry-run` shows what is left.")
+		}
+		return err
+	}
+	return b.follow(ctx)
+}
+
+// look reads the cluster and returns the moves that are worth it now.
+func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
+	snap, err := readLiveCluster(ctx, b.client, b.command.Cluster, b.streams)
+	if err != nil {
+		return nil, err
+	}
+	p := newProgress(b.streams.err, time.Now)
+	defer p.clearReport()
+	plan, err := b.command.planMoves(ctx, snap, p)
+	if err != nil {
+		return nil, err
+	}
+	now := balancingState{Moving: whatif.MovingCount(snap), Left: len(plan.Moves), Distance: plan.Before.Distance}
+	if now != b.last {
+		b.last, b.changed = now, time.Now()
+	}
+	b.quiet = quietIntervals * snap.Configuration.RebalancingOrDefault().IntervalTime()
+	if b.last.Moving > 0 {
+		b.quiet = max(b.quiet, movingTimeout)
+	}
+	return plan, nil
+}
+
+// follow looks until no task moves and no move is worth it. Failures to read are retried: the moves
+// do not depend on them.
+func (b *balancing) follow(ctx context.Context) error {
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return b.reportInterrupted(ctx.Err())
+		case <-time.After(b.command.Every):
+		}
+		before := b.last
+		_, err := b.look(ctx)
+		switch {
+		case err == nil:
+			failures = 0
+		case ctx.Err() != nil:
+			return b.reportInterrupted(ctx.Err())
+		case failures == maxFailures:
+			return b.reportInterrupted(err)
+		default:
+			failures++
+			fmt.Fprintf(b.streams.err, "berth: %v; trying again in %s\n", err, b.command.Every)
+			continue
+		}
+		if b.last != before {
+			if err := b.printState(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case b.last.Moving+b.last.Left == 0:
+			return nil
+		case time.Since(b.changed) > b.quiet:
+			return fmt.Errorf("%d moves are left, and none was begun in %s: Berth makes way for drains and for tasks that "+
+				"wait, and drops what gains little; `berth status` shows what waits", b.last.Left, b.quiet)
+		}
+	}
+}
+
+// printState writes how far the moves are.
+func (b *balancing) printState() error {
+	if b.command.JSON {
+		return json.NewEncoder(b.streams.out).Encode(b.last)
+	}
+	_, err := fmt.Fprintf(b.streams.out, "%s  %s moving, %s left, distance %.4f\n",
+		time.Now().Format(time.TimeOnly), whatif.CountNoun(b.last.Moving, "task"),
+		whatif.CountNoun(b.last.Left, "move"), b.last.Distance)
+	return err
+}
+
+// reportInterrupted says that the moves continue without this command.
+func (b *balancing) reportInterrupted(err error) error {
+	fmt.Fprintln(b.streams.err, "The moves continue; `berth rebalance --apply` follows them again.")
+	return err
+}
