@@ -50,7 +50,7 @@ func (r *rebalanceCommand) balanceCluster(ctx context.Context, s *streams) error
 	if err := printAnswer(s.out, r.JSON, plan); err != nil || len(plan.Moves) == 0 {
 		return err
 	}
-	if err := c.CallBerth(ctx, "RebalanceCluster", berthapi.ClusterInput{Cluster: r.Cluster},
+	if err := c.CallBerth(ctx, "RebalanceCluster", berthapi.ClusterInput{Cluster: r.sourceFlags.Cluster},
 		&berthapi.RebalanceOutput{}); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (r *rebalanceCommand) balanceCluster(ctx context.Context, s *streams) error
 
 // look reads the cluster and returns the moves that are worth it now.
 func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
-	snap, err := readLiveCluster(ctx, b.client, b.command.Cluster, b.streams)
+	snap, err := readLiveCluster(ctx, b.client, b.command.sourceFlags.Cluster, b.streams)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (b *balancing) follow(ctx context.Context) error {
 		case b.last.Moving+b.last.Left == 0:
 			return nil
 		case time.Since(b.changed) > b.quiet:
-			return fmt.Errorf("%d moves are left, and none was begun in %s: Berth makes way for drains and for tasks that "+
-				"wait, and drops what gains little; `berth status` shows what waits", b.last.Left, b.quiet)
+			return fmt.Errorf("%d moves are left, and none was begun in %s: Berth makes way for drains and for tasks "+
+				"that wait, and drops what gains little; `berth status` shows what waits", b.last.Left, b.quiet)
 		}
 	}
 }

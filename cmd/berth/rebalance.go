@@ -73,7 +73,8 @@ func (r *rebalanceCommand) validateCluster() error {
 	case r.NoWait && !r.Apply:
 		return errors.New("--no-wait is given, expected only with --apply")
 	case r.Apply && (r.Snapshot+r.Nodes != "" || r.Trace):
-		return errors.New("--apply is given, expected only with a running cluster, not with --snapshot, --nodes or --trace")
+		return errors.New("--apply is given, expected only with a running cluster, not with --snapshot, --nodes or " +
+			"--trace")
 	case r.Apply && r.Most > 0:
 		return fmt.Errorf("--most is %d, expected only with --dry-run: movesInWindow of the cluster's configuration "+
 			"limits its moves", r.Most)
