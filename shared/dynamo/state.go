@@ -3,10 +3,8 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -70,74 +68,6 @@ func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (s
 	}
 	return decodeRow(out.Item)
 }
-
-// List returns a range as last written, ordered by sort key, page by page. It leaves out rows of
-// kinds that this version does not know.
-func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	in := s.queryInput(r)
-	var rows []state.Row
-	for in != nil {
-		var out *dynamodb.QueryOutput
-		err := s.retryRepeatable(ctx, func(ctx context.Context) (err error) {
-			out, err = s.Client.Query(ctx, in, disableRetries)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
-		}
-		s.usage.countRead(out.ConsumedCapacity)
-		for _, it := range out.Items {
-			row, err := decodeRow(it)
-			if err != nil {
-				return nil, err
-			}
-			if row == nil || state.KeyOf(row).Sort == r.To { // BETWEEN includes its end
-				continue
-			}
-			rows = append(rows, row)
-			if len(rows) == r.Limit {
-				return rows, nil
-			}
-		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
-		if len(out.LastEvaluatedKey) == 0 {
-			in = nil
-		}
-	}
-	return rows, nil
-}
-
-// queryInput returns the range as a query, nil if it is empty. DynamoDB has no half-open range:
-// List drops the row at the end.
-func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
-	if r.From >= r.To {
-		return nil
-	}
-	e := newExpressions()
-	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringAttribute(r.Cluster)))
-	// A prefix ends before a byte that no UTF-8 text has, and that DynamoDB would refuse. The last
-	// code point sorts after all that sort keys have.
-	to := e.valuePlaceholder(stringAttribute(strings.ToValidUTF8(r.To, "\U0010FFFF")))
-	if r.From == "" {
-		e.addCondition("%s < %s", e.namePlaceholder(sortKey), to)
-	} else {
-		e.addCondition("%s BETWEEN %s AND %s", e.namePlaceholder(sortKey), e.valuePlaceholder(stringAttribute(r.From)),
-			to)
-	}
-	st := e.buildStatement(state.Key{})
-	in := &dynamodb.QueryInput{
-		TableName: &s.Table, ConsistentRead: aws.Bool(true), KeyConditionExpression: &st.condition,
-		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.values,
-		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
-	}
-	if r.Limit > 0 {
-		in.Limit = aws.Int32(int32(min(r.Limit, maxPage))) //nolint:gosec // bounded
-	}
-	return in
-}
-
-// maxPage bounds Query's Limit, which has 32 bits. A page ends at 1 MB anyway.
-const maxPage = 10000
 
 // Write makes one change and returns the row after it, nil after a deletion. The error is a
 // *state.Conflict with the row that is there if the condition does not hold, and

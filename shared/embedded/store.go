@@ -38,7 +38,7 @@ type Store struct {
 	// mu guards what readers see. It is never held during a write to the file, so that reads do not
 	// wait for the disk.
 	mu       sync.RWMutex
-	rows     *btree.BTreeG[*storedRow] // by key
+	rows     rowIndex
 	expiring *btree.BTreeG[*storedRow] // by expiry, those that have one
 	sequence uint64                    // of the last stream record
 	hash     [32]byte                  // over all changes so far
@@ -63,10 +63,9 @@ type StoreOptions struct {
 // OpenStore opens a store. It is an error if another process has the file open, or if the file is
 // not a state file or one of a later format.
 func OpenStore(o StoreOptions) (*Store, error) {
-	unlocked := btree.Options{NoLocks: true}
 	s := &Store{
-		rows:     btree.NewBTreeGOptions(lessByKey, unlocked),
-		expiring: btree.NewBTreeGOptions(lessByExpiry, unlocked),
+		rows:     newRowIndex(),
+		expiring: btree.NewBTreeGOptions(lessByExpiry, btree.Options{NoLocks: true}),
 		digest:   sha256.New(),
 	}
 	if o.Path == "" {
@@ -145,45 +144,6 @@ func (s *Store) readStoredRow(ctx context.Context, key state.Key, price int64) (
 	}
 	s.usage.countRead(e.size, price)
 	return copyStoredRow(e.row), nil
-}
-
-// List returns a range as last written, ordered by sort key. The rows are copied outside of the
-// lock: stored rows never change.
-func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
-	}
-	found, err := s.findStoredRows(r)
-	if err != nil {
-		return nil, err
-	}
-	size := 0
-	rows := make([]state.Row, len(found))
-	for i, e := range found {
-		size += e.size
-		rows[i] = copyStoredRow(e.row)
-	}
-	s.usage.countRead(size, consistentRead)
-	return rows, nil
-}
-
-// findStoredRows returns the rows from r.From on and before r.To, at most r.Limit unless that is 0.
-func (s *Store) findStoredRows(r state.Range) ([]*storedRow, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.failed != nil || r.From >= r.To {
-		return nil, s.failed
-	}
-	var found []*storedRow
-	from := &storedRow{key: state.Key{Cluster: r.Cluster, Sort: r.From}}
-	s.rows.Ascend(from, func(e *storedRow) bool {
-		if e.key.Cluster != r.Cluster || e.key.Sort >= r.To {
-			return false
-		}
-		found = append(found, e)
-		return len(found) != r.Limit
-	})
-	return found, nil
 }
 
 // Write makes one change and returns the row after it, nil after a deletion. The error is a

@@ -222,7 +222,7 @@ func (s *Store) loadStoredRow(k, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
-	s.rows.Set(e)
+	s.rows.replace(nil, e)
 	if row.Header().Expires > 0 {
 		s.expiring.Set(e)
 	}

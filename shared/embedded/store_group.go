@@ -125,11 +125,9 @@ func (s *Store) publishRecords(g *commitGroup) []state.Record {
 		if c.old != nil && c.old.row.Header().Expires > 0 {
 			s.expiring.Delete(c.old)
 		}
-		if c.new == nil {
-			s.rows.Delete(c.old)
+		if s.rows.replace(c.old, c.new); c.new == nil {
 			continue
 		}
-		s.rows.Set(c.new)
 		if c.new.row.Header().Expires > 0 {
 			s.expiring.Set(c.new)
 		}

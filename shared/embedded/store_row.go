@@ -2,8 +2,12 @@ package embedded
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
+	"github.com/tidwall/btree"
+
+	"berth/shared/cluster"
 	"berth/shared/state"
 )
 
@@ -30,7 +34,7 @@ func lessByExpiry(a, b *storedRow) bool {
 }
 
 func (s *Store) findStoredRow(key state.Key) *storedRow {
-	e, _ := s.rows.Get(&storedRow{key: key})
+	e, _ := s.rows.byKey.Get(&storedRow{key: key})
 	return e
 }
 
@@ -73,4 +77,166 @@ func (c rowChange) changedKey() state.Key {
 		return c.new.key
 	}
 	return c.old.key
+}
+
+// rowIndex keeps rows in the orders in which they are listed.
+type rowIndex struct {
+	byKey      *btree.BTreeG[*storedRow]
+	byInstance *btree.BTreeG[*storedRow] // the tasks that have an instance
+}
+
+func newRowIndex() rowIndex {
+	unlocked := btree.Options{NoLocks: true}
+	return rowIndex{
+		byKey:      btree.NewBTreeGOptions(lessByKey, unlocked),
+		byInstance: btree.NewBTreeGOptions(lessByInstance, unlocked),
+	}
+}
+
+// instanceOf returns the instance of a task, and nothing for other rows.
+func instanceOf(e *storedRow) string {
+	if t, ok := e.row.(*cluster.Task); ok {
+		return t.Instance
+	}
+	return ""
+}
+
+// lessByInstance keeps the tasks of an instance together, in the order of their keys.
+func lessByInstance(a, b *storedRow) bool {
+	return cmp.Or(cmp.Compare(a.key.Cluster, b.key.Cluster), cmp.Compare(instanceOf(a), instanceOf(b)),
+		cmp.Compare(a.key.Sort, b.key.Sort)) < 0
+}
+
+// replace stores a row in the place of the one before, which is nil for a new row. The new row is
+// nil if the one before is deleted.
+func (x *rowIndex) replace(before, after *storedRow) {
+	if before != nil && instanceOf(before) != "" {
+		x.byInstance.Delete(before)
+	}
+	if after == nil {
+		x.byKey.Delete(before)
+		return
+	}
+	x.byKey.Set(after)
+	if instanceOf(after) != "" {
+		x.byInstance.Set(after)
+	}
+}
+
+// ascend calls visit with the rows of a range, in order, until it returns false. Of a range of an
+// instance's tasks it reads no other row.
+func (x *rowIndex) ascend(r state.Range, visit func(*storedRow) bool) {
+	from := &storedRow{key: state.Key{Cluster: r.Cluster, Sort: r.From}}
+	rows, instance := x.byKey, ""
+	if r.Tasks != nil && r.Tasks.Instance != "" {
+		rows, instance = x.byInstance, r.Tasks.Instance
+		from.row = &cluster.Task{TaskAssignment: cluster.TaskAssignment{Instance: instance}}
+	}
+	rows.Ascend(from, func(e *storedRow) bool {
+		return e.key.Cluster == r.Cluster && e.key.Sort < r.To && (instance == "" || instanceOf(e) == instance) &&
+			visit(e)
+	})
+}
+
+// readAtOnce is how many rows are read under the lock, or copied, before the next look at whether
+// the caller has left.
+const readAtOnce = 256
+
+// List returns a range as last written, ordered by sort key. The rows are copied outside of the
+// lock: stored rows never change.
+func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	if err := listingError(ctx, r); err != nil {
+		return nil, err
+	}
+	var found []*storedRow
+	size, err := 0, error(nil)
+	if r.Tasks == nil { // all of one moment, which a snapshot needs
+		found, err = s.findStoredRows(r)
+	} else {
+		size, err = s.visitStoredRows(ctx, r, func(e *storedRow) error {
+			found = append(found, e)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]state.Row, len(found))
+	for i, e := range found {
+		if i%readAtOnce == 0 {
+			if err := listingError(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		if r.Tasks == nil {
+			size += e.size
+		}
+		rows[i] = copyStoredRow(e.row)
+	}
+	s.usage.countRead(size, consistentRead)
+	return rows, nil
+}
+
+// listingError says that the caller has left.
+func listingError(ctx context.Context, r state.Range) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
+	}
+	return nil
+}
+
+// Visit calls visit with each row of a range, outside of the lock and without a copy.
+func (s *Store) Visit(ctx context.Context, r state.Range, visit func(state.Row) error) error {
+	size, err := s.visitStoredRows(ctx, r, func(e *storedRow) error { return visit(e.row) })
+	s.usage.countRead(size, consistentRead)
+	return err
+}
+
+// visitStoredRows calls visit with the rows of a range, and returns the bytes that were read. It
+// holds the lock for some rows at a time, so that no writer waits for a long list.
+func (s *Store) visitStoredRows(
+	ctx context.Context, r state.Range, visit func(*storedRow) error,
+) (size int, err error) {
+	part, visited := r, 0
+	for part.Limit = readAtOnce; ; {
+		if err := listingError(ctx, r); err != nil {
+			return size, err
+		}
+		rows, err := s.findStoredRows(part)
+		if err != nil {
+			return size, err
+		}
+		for _, e := range rows {
+			size += e.size
+			if r.Tasks != nil && !r.Tasks.Matches(e.row) {
+				continue
+			}
+			if err := visit(e); err != nil {
+				return size, err
+			}
+			if visited++; visited == r.Limit {
+				return size, nil
+			}
+		}
+		if len(rows) < part.Limit {
+			return size, nil
+		}
+		part.From = rows[len(rows)-1].key.Sort + "\x00"
+	}
+}
+
+// findStoredRows returns the rows from r.From on and before r.To, at most r.Limit unless that is 0.
+// It heeds of r.Tasks only the instance.
+func (s *Store) findStoredRows(r state.Range) ([]*storedRow, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.failed != nil || r.From >= r.To {
+		return nil, s.failed
+	}
+	var found []*storedRow
+	s.rows.ascend(r, func(e *storedRow) bool {
+		found = append(found, e)
+		return len(found) != r.Limit
+	})
+	return found, nil
 }

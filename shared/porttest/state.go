@@ -30,6 +30,8 @@ func TestStore(t *testing.T, open func(t *testing.T) state.Store) {
 		{"CommitConflictChangesNothing", testCommitConflictChangesNothing},
 		{"CommitLimits", testCommitLimits},
 		{"ListReadsRange", testListReadsRange},
+		{"ListSelectsTasks", testListSelectsTasks},
+		{"VisitReadsWhatListReads", testVisitReadsWhatListReads},
 		{"DueByReadsDueRows", testDueByReadsDueRows},
 		{"RowsSurviveRoundTrip", testRowsSurviveRoundTrip},
 		{"UnusualKeys", testUnusualKeys},
@@ -52,8 +54,10 @@ func testCanceledContextIsRefused(t *testing.T, s state.Store) {
 	_, writeErr := s.Write(ctx, state.Write{Put: taskRow(name, "a")})
 	_, getErr := s.Get(ctx, state.KeyOf(metaRow(name, 0)))
 	_, listErr := s.List(ctx, state.Prefix(name, ""))
+	visitErr := s.Visit(ctx, state.Prefix(name, ""), func(state.Row) error { return nil })
 	commitErr := s.Commit(ctx, state.Commit{Cluster: name, Writes: []state.Write{{Put: taskRow(name, "b")}}})
-	for what, err := range map[string]error{"Write": writeErr, "Get": getErr, "List": listErr, "Commit": commitErr} {
+	for what, err := range map[string]error{"Write": writeErr, "Get": getErr, "List": listErr, "Visit": visitErr,
+		"Commit": commitErr} {
 		if err == nil {
 			t.Errorf("%s succeeds on a canceled context", what)
 		}

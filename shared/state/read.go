@@ -30,3 +30,19 @@ func ListRows[T Row](ctx context.Context, store Store, r Range, what string) (ou
 	}
 	return out, nil
 }
+
+// VisitRows calls visit with each row of a range that is a T, see [Store.Visit]. An error of visit
+// is returned as it is; what names the rows in others.
+func VisitRows[T Row](ctx context.Context, store Store, r Range, what string, visit func(T) error) error {
+	var ended error
+	err := store.Visit(ctx, r, func(row Row) error {
+		if t, ok := row.(T); ok {
+			ended = visit(t)
+		}
+		return ended
+	})
+	if err != nil && ended == nil {
+		return fmt.Errorf("listing %s: %w", what, err)
+	}
+	return ended
+}

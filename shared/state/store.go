@@ -13,6 +13,11 @@ type Store interface {
 	Peek(ctx context.Context, key Key) (Row, error)
 	// List reads a range as last written, ordered by sort key.
 	List(ctx context.Context, r Range) ([]Row, error)
+	// Visit calls visit with each row of a range, in the order of the sort keys, and holds few rows
+	// at a time. It ends at the first error of visit, and returns that. The rows belong to the
+	// store: visit must neither change nor keep them. Rows that are written meanwhile may be seen
+	// or not.
+	Visit(ctx context.Context, r Range, visit func(Row) error) error
 	// Write makes one change and returns the row after it (nil after a deletion). If its condition
 	// does not hold, the error is a *[Conflict] with the stored row.
 	Write(ctx context.Context, w Write) (Row, error)
@@ -26,6 +31,9 @@ type Range struct {
 	Cluster  string
 	From, To string
 	Limit    int
+	// Tasks leaves out all rows but the tasks that it selects; nil leaves out none. Limit counts
+	// what is selected.
+	Tasks *TaskFilter
 }
 
 // Prefix returns the range of all rows whose sort key starts with prefix.

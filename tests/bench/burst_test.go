@@ -101,6 +101,11 @@ func (c *countedState) List(ctx context.Context, r state.Range) (rows []state.Ro
 	return rows, err
 }
 
+func (c *countedState) Visit(ctx context.Context, r state.Range, visit func(state.Row) error) (err error) {
+	c.countUsage(func() { err = c.Store.Visit(ctx, r, visit) })
+	return err
+}
+
 func (c *countedState) Write(ctx context.Context, w state.Write) (row state.Row, err error) {
 	c.countUsage(func() { row, err = c.Store.Write(ctx, w) })
 	return row, err

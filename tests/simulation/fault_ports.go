@@ -115,6 +115,13 @@ func (s *faultyStore) List(ctx context.Context, r state.Range) ([]state.Row, err
 	return s.inner.List(processOf(ctx).callContext(ctx), r)
 }
 
+func (s *faultyStore) Visit(ctx context.Context, r state.Range, visit func(state.Row) error) error {
+	if err := s.beforeCall(ctx, false); err != nil {
+		return err
+	}
+	return s.inner.Visit(processOf(ctx).callContext(ctx), r, visit)
+}
+
 func (s *faultyStore) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err := s.beforeCall(ctx, true); err != nil {
 		return nil, err

@@ -159,6 +159,11 @@ func (s *meteredState) List(ctx context.Context, r state.Range) (rows []state.Ro
 	return rows, err
 }
 
+func (s *meteredState) Visit(ctx context.Context, r state.Range, visit func(state.Row) error) (err error) {
+	s.countUsage(func() { err = s.Store.Visit(ctx, r, visit) })
+	return err
+}
+
 func (s *meteredState) Write(ctx context.Context, w state.Write) (row state.Row, err error) {
 	s.countUsage(func() { row, err = s.Store.Write(ctx, w) })
 	s.meter.writes++

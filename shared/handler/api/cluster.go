@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -46,19 +45,23 @@ func (a *Clusters) ManagedClusters(ctx context.Context) ([]string, error) {
 // CheckDeletable refuses to delete a cluster that has ACTIVE services or tasks. ECS itself knows of
 // no service, so it would delete the cluster.
 func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
-	services, err := state.ListRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
+	err := state.VisitRows(ctx, a.State, state.Prefix(name, state.PrefixService), "services",
+		func(s *cluster.Service) error {
+			if s.Status != cluster.ServiceActive {
+				return nil
+			}
+			return cluster.Errorf(cluster.CodeContainsServices,
+				"The Cluster cannot be deleted while Services are active.")
+		})
 	if err != nil {
 		return err
 	}
-	isActive := func(s *cluster.Service) bool { return s.Status == cluster.ServiceActive }
-	if slices.ContainsFunc(services, isActive) {
-		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
-	}
-	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
-	if slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.HasEnded() }) {
+	return state.VisitRows(ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks", func(t *cluster.Task) error {
+		if t.HasEnded() {
+			return nil
+		}
 		return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
-	}
-	return err
+	})
 }
 
 // ClusterDeleted removes a cluster that ECS has deleted, with all its rows. Another cluster may get
@@ -67,8 +70,8 @@ func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 	return observe.RemoveCluster(ctx, a.State, name)
 }
 
-// ClusterCounts counts the services and tasks of a cluster. It reads every task, as ListTasks does,
-// so that the counts agree with that list.
+// ClusterCounts counts the services and tasks of a cluster. It visits every task, so that the
+// counts agree with ListTasks, and copies none.
 func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operation.ClusterCounts, err error) {
 	of := func(external bool) *operation.LaunchTypeCounts {
 		if external {
@@ -91,8 +94,7 @@ func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operatio
 			of(external).DrainingServices++
 		}
 	}
-	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
-	for _, t := range tasks {
+	err = state.VisitRows(ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks", func(t *cluster.Task) error {
 		s := owners[t.Owner]
 		n := of(s != nil && s.OfRevision(t.Revision).Rules.External || t.Rules != nil && t.Rules.External)
 		switch t.Status() {
@@ -101,7 +103,8 @@ func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operatio
 		case cluster.TaskProvisioning, cluster.TaskPending:
 			n.Pending++
 		}
-	}
+		return nil
+	})
 	return out, err
 }
 

@@ -98,13 +98,13 @@ func (a *Tasks) DescribeTasks(
 	return describeEach(ids, func(id string) (*cluster.Task, error) { return a.findTask(ctx, clusterName, id) })
 }
 
-// maxListedRows is how many rows ListTasks reads at a time. The first time it reads as many as the
-// page has tasks.
+// maxListedRows is how many rows ListTasks reads at a time where it must look at each. Otherwise it
+// reads as many as the page has tasks.
 const maxListedRows = 1000
 
-// ListTasks returns a page of the ids of tasks that match. It reads the rows of the service, or of
-// the cluster, in the order of their keys, from where the page begins until the page is full. Where
-// few tasks match, it reads on to the end, but never holds more than maxListedRows rows.
+// ListTasks returns a page of the ids of tasks that match. The store selects the tasks of the
+// service, or of the cluster, in the order of their keys, from where the page begins until it is
+// full. A filter by launch type is applied to those here.
 func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (page operation.TaskPage, err error) {
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return page, err
@@ -121,6 +121,8 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (page oper
 	if q.After != "" {
 		rows.From = state.PrefixTask + q.After + "\x00"
 	}
+	rows.Tasks = &state.TaskFilter{Desired: cmp.Or(q.Desired, cluster.TaskRunning), Family: q.Family,
+		Instance: q.Instance, StartedBy: q.StartedBy}
 	rows.Limit = maxListedRows
 	if q.Limit > 0 {
 		rows.Limit = min(q.Limit+1, maxListedRows) // one more says whether there is another page
@@ -132,7 +134,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (page oper
 			return operation.TaskPage{}, err
 		}
 		for _, t := range tasks {
-			matches, err := matchesQuery(ctx, t, q, launches)
+			matches, err := hasLaunch(ctx, t, q.External, launches)
 			switch {
 			case err != nil:
 				return operation.TaskPage{}, err
@@ -153,26 +155,13 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (page oper
 	}
 }
 
-// matchesQuery reports whether the task matches the query. A task that has ended has the desired
-// status STOPPED, even if its row says RUNNING.
-func matchesQuery(
-	ctx context.Context, t *cluster.Task, q operation.ListTasks, launches *launchLookup,
-) (bool, error) {
-	status := t.Desired
-	if t.HasEnded() {
-		status = cluster.TaskStopped
+// hasLaunch reports whether the task is an external one, or is none; nil allows both.
+func hasLaunch(ctx context.Context, t *cluster.Task, external *bool, launches *launchLookup) (bool, error) {
+	if external == nil {
+		return true, nil
 	}
-	// Task definitions are family:revision.
-	family, _, _ := strings.Cut(t.TaskDefinition, ":")
-	matches := status == cmp.Or(q.Desired, cluster.TaskRunning) &&
-		(q.Family == "" || family == q.Family) &&
-		(q.Instance == "" || t.Instance == q.Instance) &&
-		(q.StartedBy == "" || t.StartedByUser == q.StartedBy || t.Revision == q.StartedBy)
-	if !matches || q.External == nil {
-		return matches, nil
-	}
-	_, external, err := launches.findLaunch(ctx, t)
-	return external == *q.External, err
+	_, is, err := launches.findLaunch(ctx, t)
+	return is == *external, err
 }
 
 // findTask finds a task by Berth's id or by ECS's; nil if there is none. Berth's id leads to the
