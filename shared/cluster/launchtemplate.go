@@ -13,10 +13,11 @@ type TemplateRef struct{ ID, Name, Version string }
 
 // LaunchTemplate is one version of an EC2 launch template.
 type LaunchTemplate struct {
-	ID      string
-	Name    string
-	Version int64
-	Image   string // the AMI's id; empty if the version names none
+	ID       string
+	Name     string
+	Version  int64
+	Image    string // the AMI's id; empty if the version names none
+	UserData string // plain, not base64
 	// Type is the instance type, or empty. Requirements is the attribute-based selection of
 	// instance types that the version has instead, as JSON, or empty.
 	Type, Requirements string
@@ -26,12 +27,13 @@ type LaunchTemplate struct {
 func (t *LaunchTemplate) String() string { return t.ID + ":" + strconv.FormatInt(t.Version, 10) }
 
 // NewTemplateVersion is a launch template version to create: a copy of another one, with another
-// image.
+// image or other user data.
 type NewTemplateVersion struct {
 	Template    string // id of the template that gets it
 	From        TemplateRef
 	Description string
 	Image       string // the AMI, by id or by name
+	UserData    string // plain, not base64; empty: that of From
 }
 
 // FailedLaunch is an instance that an Auto Scaling group could not launch.

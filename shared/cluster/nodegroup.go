@@ -24,11 +24,11 @@ type NodeGroup struct {
 	// Scaling group has.
 	Sizes Sizes `json:"sz"`
 	// Issues says why the node group is CREATE_FAILED.
-	Issues []NodeGroupIssue  `json:"is,omitempty"`
-	Labels map[string]string `json:"lb,omitempty"`
-	Tags   map[string]string `json:"tg,omitempty"`
+	Issues []NodeGroupIssue `json:"is,omitempty"`
+	NodeLabels
+	Tags map[string]string `json:"tg,omitempty"`
 	// Update is the id of the update of the nodes that is in progress, or of the last one.
-	// ConfigUpdate is the id of an update of the sizes while it is in progress.
+	// ConfigUpdate is the id of an update of sizes or labels while it is in progress.
 	Update       string `json:"up,omitempty"`
 	ConfigUpdate string `json:"cu,omitempty"`
 	// Subnets and Role are as the user gave them. Berth uses them for a group that it makes; for
@@ -273,8 +273,10 @@ type UpdateSpec struct {
 	Target UpdateTarget `json:"ta"`
 	Config UpdateConfig `json:"uc"`
 	Force  bool         `json:"fo,omitempty"`
-	// Sizes is the requested change of the group's sizes; nil in an update of the nodes.
-	Sizes *SizesChange `json:"sz,omitempty"`
+	// Sizes and Labels are the requested changes of the group's sizes and of its nodes' labels;
+	// both are nil in an update of the nodes.
+	Sizes  *SizesChange  `json:"sz,omitempty"`
+	Labels *LabelsChange `json:"lc,omitempty"`
 	// ForceProtected lets Force stop protected tasks, too.
 	ForceProtected bool           `json:"fp,omitempty"`
 	Seed           uint64         `json:"se,omitempty"` // of all random choices

@@ -29,7 +29,8 @@ func (p *nodePool) labelsOf() (out []string) {
 func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	w, pool, n := pooled(t, team)
 	to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:team == a"}}
-	w.createAs(operation.CreateService{Cluster: prod, Name: "theirs", TaskDefinition: "web", Desired: new(2), Rules: cluster.Rules{Constraints: to}})
+	w.createAs(operation.CreateService{Cluster: prod, Name: "theirs", TaskDefinition: "web", Desired: new(2),
+		Rules: cluster.Rules{Constraints: to}})
 	w.pump()
 	want(t, "running before", w.service("theirs").Service.Running, 0)
 	n.look()
@@ -81,7 +82,8 @@ func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
 		pool.scale()
 		for range looks {
 			n.look()
-			want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-2 a web ami-2 a web ami-2 a web ami-2 a web ami-2]")
+			want(t, "labels", fmt.Sprint(pool.labelsOf()),
+				"[a web ami-2 a web ami-2 a web ami-2 a web ami-2 a web ami-2]")
 		}
 		u, err := n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", "again"))
 		want(t, "error", err, nil)
@@ -93,4 +95,67 @@ func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
 		want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-2 a web ami-2 a web ami-2 a web ami-2 a web ami-2]")
 		wantCount(t, "running", w.with(cluster.TaskRunning), 6)
 	}
+}
+
+// relabel changes the labels of the node group web, and returns the update after one look.
+func (n *nodeAPI) relabel(change cluster.LabelsChange) *cluster.Update {
+	n.t.Helper()
+	u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
+		Labels: &change, Params: fmt.Sprint(change)})
+	want(n.t, "error", err, nil)
+	want(n.t, "status at first", u.Status, cluster.UpdateInProgress)
+	n.look()
+	u, err = n.DescribeUpdate(ctx, prod, "web", u.ID)
+	want(n.t, "error", err, nil)
+	return u
+}
+
+// UpdateNodegroupConfig changes the labels of all nodes, those that are registered now and those
+// that come later; nobody's other attributes.
+func TestNodeGroups_ChangesLabels(t *testing.T) {
+	w, pool, n := pooled(t, team)
+	n.look()
+	want(t, "error", pool.PutAttribute(ctx, prod, pool.groups["a"].Instances[0].ID[2:], "mine", "1"), nil)
+	u := n.relabel(cluster.LabelsChange{Set: map[string]string{"tier": "web"}, Remove: []string{"team", "mine"}})
+	want(t, "update", fmt.Sprint(u.Status, " ", u.Params),
+		`Successful [{LabelsToAdd {"tier":"web"}} {LabelsToRemove ["team","mine"]}]`)
+	want(t, "labels", fmt.Sprint(n.described("web").Labels), "map[tier:web]")
+	want(t, "their labels", fmt.Sprint(pool.labelsOf()), "[ web ami-1  web ami-1  web ami-1  web ami-1]")
+	pool.groups["a"].Desired++
+	pool.scale()
+	n.look()
+	for k, i := range pool.groups["a"].Instances {
+		a := w.instance(i.ID[2:]).Attributes
+		want(t, "tier", a["tier"], "web")
+		want(t, "mine", a["mine"] == "1", k == 0)
+	}
+	t.Run("AsManyAsThereIsRoomFor", func(t *testing.T) {
+		_, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
+			Labels: &cluster.LabelsChange{Set: map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"}}})
+		wantCode(t, err, cluster.CodeInvalidParameter, "There are 5 labels, but at most 4 are possible")
+		want(t, "status", n.described("web").Status, cluster.NodeGroupActive)
+	})
+	t.Run("ANodeThatRefusesIsLeftOut", func(t *testing.T) {
+		pool.unlabelled = pool.groups["a"].Instances[0].ID[2:]
+		u := n.relabel(cluster.LabelsChange{Set: map[string]string{"tier": "db"}})
+		want(t, "status", u.Status, cluster.UpdateSuccessful)
+		want(t, "tier", w.instance(pool.groups["a"].Instances[1].ID[2:]).Attributes["tier"], "db")
+	})
+	t.Run("SizesThatAreRefusedChangeNoLabel", func(t *testing.T) {
+		u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
+			Labels: &cluster.LabelsChange{Remove: []string{"tier"}}, Sizes: &cluster.SizesChange{Max: new(0)},
+			Params: "sizes"})
+		wantCode(t, err, cluster.CodeInvalidParameter, "maxSize at least 1")
+		pool.groups["a"].Max = 9
+		u, err = n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
+			Labels: &cluster.LabelsChange{Remove: []string{"tier"}}, Sizes: &cluster.SizesChange{Desired: new(10)},
+			Params: "desired"})
+		want(t, "error", err, nil)
+		n.look()
+		u, err = n.DescribeUpdate(ctx, prod, "web", u.ID)
+		want(t, "error", err, nil)
+		want(t, "status", u.Status, cluster.UpdateFailed)
+		want(t, "labels", fmt.Sprint(n.described("web").Labels), "map[tier:db]")
+		want(t, "tier", w.instance(pool.groups["a"].Instances[1].ID[2:]).Attributes["tier"], "db")
+	})
 }

@@ -50,6 +50,16 @@ func LacksLabels(g *cluster.NodeGroup, node *cluster.Instance) bool {
 	return node.Attributes[LabelImage] == "" || !HasAttributes(node, GroupLabels(g))
 }
 
+// RemovableLabels returns the labels that the node has and that were removed from the node group.
+func RemovableLabels(g *cluster.NodeGroup, node *cluster.Instance) (names []string) {
+	for _, name := range g.RemovedLabels {
+		if _, has := node.Attributes[name]; has {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // HasAttributes reports whether the node has all of the attributes, including those with an empty
 // value.
 func HasAttributes(node *cluster.Instance, attributes map[string]string) bool {

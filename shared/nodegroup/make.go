@@ -92,6 +92,13 @@ func NewBlueprint(g *cluster.NodeGroup, ownerTag, installation string) Blueprint
 	}
 }
 
+// UserDataDescription returns the description of the launch template version that has the present
+// labels of a node group in its user data, and is otherwise like another version. An update that is
+// repeated finds by it the version that it has made already.
+func UserDataDescription(g *cluster.NodeGroup, from *cluster.LaunchTemplate) string {
+	return "berth/" + g.Name + "/" + cluster.Digest("user data", UserData(g), from.String())
+}
+
 // Times of making and deleting a node group.
 const (
 	// joinTimeout is how long the nodes of a new node group may take to join the cluster.

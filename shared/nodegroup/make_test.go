@@ -16,7 +16,7 @@ func madeGroup(t *testing.T, change func(*cluster.NodeGroup)) *cluster.NodeGroup
 	t.Helper()
 	g := &cluster.NodeGroup{Head: cluster.Head{Cluster: "prod"}, Name: "web", ID: "7", CreatedAt: noon,
 		Machines: &cluster.Machines{}, Role: "arn:aws:iam::123456789012:role/path/nodes", Subnets: []string{"subnet-1"},
-		Labels: map[string]string{"team": "blue"}}
+		NodeLabels: cluster.NodeLabels{Labels: map[string]string{"team": "blue"}}}
 	if change != nil {
 		change(g)
 	}

@@ -201,7 +201,7 @@ func TestIsGrowing(t *testing.T) {
 // or else the image of that version; and the launch template that the group's target names, if the
 // node is made from it.
 func TestLabels(t *testing.T) {
-	group := &cluster.NodeGroup{Name: "g", Labels: map[string]string{"team": "a"},
+	group := &cluster.NodeGroup{Name: "g", NodeLabels: cluster.NodeLabels{Labels: map[string]string{"team": "a"}},
 		Target: cluster.UpdateTarget{Image: "ami-9", SourceTemplate: "lt-u", SourceVersion: "7"}}
 	last := &cluster.Update{UpdateSpec: cluster.UpdateSpec{
 		Target: cluster.UpdateTarget{Image: "ami-2", SourceTemplate: "lt-v", SourceVersion: "3"}}}

@@ -28,11 +28,13 @@ type CreateNodeGroup struct {
 	Params         string // digest of all parameters, see [cluster.Digest]
 }
 
-// UpdateNodeGroupConfig changes a node group's sizes and update configuration. What is nil stays.
+// UpdateNodeGroupConfig changes a node group's sizes, labels and update configuration. What is nil
+// stays.
 type UpdateNodeGroupConfig struct {
 	Cluster   string
 	NodeGroup string
 	Sizes     *cluster.SizesChange
+	Labels    *cluster.LabelsChange
 	Config    *cluster.UpdateConfig
 	Token     string
 	Params    string

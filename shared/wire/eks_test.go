@@ -34,7 +34,7 @@ func (n *nodeGroups) CreateNodeGroup(_ context.Context, spec operation.CreateNod
 		Head: cluster.Head{Cluster: spec.Cluster}, Name: spec.Name, ID: "11111111-2222-3333-4444-555555555555",
 		Status:    cluster.NodeGroupActive,
 		CreatedAt: noon, ModifiedAt: noon, AutoScalingGroup: spec.AutoScalingGroup, Config: spec.Config,
-		Tags: spec.Tags, Labels: spec.Labels,
+		Tags: spec.Tags, NodeLabels: cluster.NodeLabels{Labels: spec.Labels},
 		Target: cluster.UpdateTarget{Image: "ami-1", ReleaseVersion: spec.ReleaseVersion}, Subnets: spec.Subnets,
 		Role: spec.Role,
 	}
@@ -277,6 +277,12 @@ func TestEKS_Update(t *testing.T) {
 		Cluster: "prod", NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)},
 		Config: &cluster.UpdateConfig{MaxUnavailable: 2},
 	})
+	got = call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-config",
+		`{"labels":{"addOrUpdateLabels":{"team":"b"},"removeLabels":["old"]}}`)
+	expect(t, "status", got.status, 200)
+	n.changed.Params = ""
+	expect(t, "change", n.changed, operation.UpdateNodeGroupConfig{Cluster: "prod", NodeGroup: "web",
+		Labels: &cluster.LabelsChange{Set: map[string]string{"team": "b"}, Remove: []string{"old"}}})
 }
 
 func TestEKS_Errors(t *testing.T) {
@@ -333,8 +339,18 @@ func TestEKS_Errors(t *testing.T) {
 			"between 1 and 100"},
 		"NothingToDo": {"POST", "/clusters/prod/node-groups/web/update-config", "{}", 400,
 			"InvalidParameterException", "changes nothing"},
-		"Labels": {"POST", "/clusters/prod/node-groups/web/update-config", `{"labels":{"removeLabels":["a"]}}`,
-			400, "InvalidParameterException", "labels is not supported"},
+		"NoLabels": {"POST", "/clusters/prod/node-groups/web/update-config", `{"labels":{}}`,
+			400, "InvalidParameterException", "changes nothing"},
+		"LabelSetAndRemoved": {"POST", "/clusters/prod/node-groups/web/update-config",
+			`{"labels":{"addOrUpdateLabels":{"a":"b"},"removeLabels":["a"]}}`,
+			400, "InvalidParameterException", "in both addOrUpdateLabels and removeLabels"},
+		"NamelessLabel": {"POST", "/clusters/prod/node-groups/web/update-config",
+			`{"labels":{"removeLabels":[""]}}`, 400, "InvalidParameterException", "1 to 63 characters"},
+		"LabelOfNoAttribute": {"POST", "/clusters/prod/node-groups/web/update-config",
+			`{"labels":{"addOrUpdateLabels":{"a":"b,c"}}}`, 400, "InvalidParameterException", "cannot be an attribute"},
+		"ReservedLabel": {"POST", "/clusters/prod/node-groups/web/update-config",
+			`{"labels":{"addOrUpdateLabels":{"berth.unschedulable":"b"}}}`, 400, "InvalidParameterException",
+			"reserved prefix"},
 		"ZeroNodes": {"POST", "/clusters/prod/node-groups/web/update-config",
 			`{"updateConfig":{"maxUnavailable":0}}`, 400, "InvalidParameterException", "at least 1"},
 		"TwoTemplates": {"POST", "/clusters/prod/node-groups/web/update-version",
@@ -379,7 +395,8 @@ func TestEKS_Errors(t *testing.T) {
 // Clients read these members of every node group, whether anything was said about them or not.
 func TestEKS_DefaultsOfANodeGroup(t *testing.T) {
 	n := newNodeGroups()
-	n.groups["bare"] = &cluster.NodeGroup{Name: "bare", Status: cluster.NodeGroupActive, Target: cluster.UpdateTarget{Image: "ami-1"}}
+	n.groups["bare"] = &cluster.NodeGroup{Name: "bare", Status: cluster.NodeGroupActive,
+		Target: cluster.UpdateTarget{Image: "ami-1"}}
 	b := newBerth(t, withNodeGroups(n))
 	got, _ := call(t, b.mux, "GET", "/clusters/prod/node-groups/bare", "").body["nodegroup"].(map[string]any)
 	for member, value := range map[string]any{

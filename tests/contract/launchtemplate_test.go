@@ -55,7 +55,7 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 			b, other := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{Name: "own"})
 			return errors.Join(err, other, checkEqual("by id", *a,
 				cluster.LaunchTemplate{ID: own, Name: "own", Version: 1, Image: "ami-12c6146b",
-					Type: "m5.large"}),
+					Type: "m5.large", UserData: "a"}),
 				checkEqual("by name", *b, *a))
 		}},
 		{"AVersionIsMadeOfTheSameTemplate", func() error {
@@ -70,6 +70,19 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 				return errors.Join(err, errors.New("it is not found"))
 			}
 			return errors.Join(checkEqual("found", *found, *made), checkEqual("image", made.Image, "ami-0"))
+		}},
+		{"AVersionGetsOtherUserData", func() error {
+			made, err := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{
+				Template: group, From: cluster.TemplateRef{ID: group, Version: "1"}, Description: "u", Image: "ami-0",
+				UserData: "b\n",
+			})
+			if err != nil {
+				return err
+			}
+			d := data(cluster.TemplateRef{ID: group, Version: made.String()[len(group)+1:]})
+			return errors.Join(checkEqual("returned", made.UserData, "b\n"),
+				checkEqual("user data", *d.UserData, "Ygo="),
+				checkEqual("image", *d.ImageId, "ami-0"))
 		}},
 		{"AVersionIsMadeOfAnotherTemplate", func() error {
 			made, err := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{

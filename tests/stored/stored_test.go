@@ -79,6 +79,11 @@ var madeGroups = []string{
 	"nodegroup# *cluster.NodeGroup.Machines.InstanceTypes", "nodegroup# *cluster.NodeGroup.Machines.InstanceTypes[]",
 	"nodegroup# *cluster.NodeGroup.Machines.DiskSize", "nodegroup# *cluster.NodeGroup.Machines.CapacityType",
 	"nodegroup# *cluster.NodeGroup.Machines.CreatingSince", "update# *cluster.Update.UpdateSpec.Target.AMIType",
+	"nodegroup# *cluster.NodeGroup.NodeLabels.RemovedLabels",
+	"nodegroup# *cluster.NodeGroup.NodeLabels.RemovedLabels[]",
+	"update# *cluster.Update.UpdateSpec.Labels", "update# *cluster.Update.UpdateSpec.Labels.Set",
+	"update# *cluster.Update.UpdateSpec.Labels.Set{}", "update# *cluster.Update.UpdateSpec.Labels.Remove",
+	"update# *cluster.Update.UpdateSpec.Labels.Remove[]",
 }
 
 // askedChanges are the fields of updates that the second version did not have.

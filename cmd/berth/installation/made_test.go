@@ -1,6 +1,7 @@
 package installation_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
+	"berth/shared/nodegroup"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
 	"berth/shared/sim/kernel"
@@ -104,6 +106,88 @@ func TestBerthMakesANodeGroup(t *testing.T) {
 		t.Fatalf("%+v with nodes %v", g.Target, second)
 	}
 	m.remove()
+}
+
+// relabel changes the labels of the node group, and waits until it is ACTIVE again.
+func (m made) relabel(change cluster.LabelsChange) {
+	m.Helper()
+	u, err := m.API.NodeGroups.UpdateNodeGroupConfig(m.Context(), operation.UpdateNodeGroupConfig{Cluster: home,
+		NodeGroup: "web", Labels: &change, Params: fmt.Sprint(change)})
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.await(cluster.NodeGroupActive, 3*time.Minute)
+	if u, err = m.API.NodeGroups.DescribeUpdate(m.Context(), home, "web", u.ID); err != nil ||
+		u.Status != cluster.UpdateSuccessful {
+		m.Fatalf("update %+v, %v", u, err)
+	}
+}
+
+// checkLabels checks the labels of so many nodes, and that none has the label "old".
+func (m made) checkLabels(nodes int, want map[string]string) {
+	m.Helper()
+	found := m.nodes()
+	for _, n := range found {
+		if _, has := n.Attributes["old"]; has || !nodegroup.HasAttributes(n, want) {
+			m.Errorf("node %s has %v, want %v", n.ID, n.Attributes, want)
+		}
+	}
+	if len(found) != nodes {
+		m.Errorf("%d nodes, want %d", len(found), nodes)
+	}
+}
+
+// UpdateNodegroupConfig changes the labels of the nodes that there are, and of those that come: at
+// once, because they are launched with them. An agent that restarts reports the labels that its
+// instance was launched with; Berth takes back what was removed.
+func TestLabelsOfAMadeNodeGroupChange(t *testing.T) {
+	m := made{t, scaled(t, nil)}
+	m.create(operation.CreateNodeGroup{Machines: &cluster.Machines{InstanceTypes: []string{"m5.large"}},
+		Labels: map[string]string{"team": "blue", "old": "1"}, Sizes: &cluster.Sizes{Min: 1, Max: 4, Desired: 2}})
+	m.await(cluster.NodeGroupActive, 2*time.Minute)
+	run(m.Installation, time.Minute)
+	for _, n := range m.nodes() {
+		if n.Attributes["old"] != "1" {
+			t.Fatalf("node %s has %v", n.ID, n.Attributes)
+		}
+	}
+	want := map[string]string{"team": "green", "tier": "web"}
+	m.relabel(cluster.LabelsChange{Set: want, Remove: []string{"old"}})
+	m.checkLabels(2, want)
+	if got := m.nodeGroup(); !maps.Equal(got.Labels, want) {
+		t.Errorf("the node group has %v", got.Labels)
+	}
+	restarted := m.nodes()[0]
+	if err := m.AWS.ECS.PutAttribute(t.Context(), home, restarted.ID, "old", "1"); err != nil {
+		t.Fatal(err)
+	}
+	run(m.Installation, 2*time.Minute)
+	m.checkLabels(2, want)
+
+	if err := m.AWS.Groups.SetDesired(t.Context(), m.nodeGroup().AutoScalingGroup, 3); err != nil {
+		t.Fatal(err)
+	}
+	for end := m.Loop.Now().Add(5 * time.Minute); len(m.nodes()) < 3; run(m.Installation, time.Second) {
+		if m.Loop.Now().After(end) {
+			t.Fatal("no third node")
+		}
+	}
+	m.checkLabels(3, want) // from its registration on
+	template := m.template()
+	m.relabel(cluster.LabelsChange{Remove: []string{"none"}})
+	if got := m.template(); got != template {
+		t.Errorf("a change of nothing made template %s of %s", got, template)
+	}
+	m.remove()
+}
+
+// template returns the launch template version that the node group launches from.
+func (m made) template() string {
+	groups, err := m.AWS.Groups.DescribeGroups(m.Context(), []string{m.nodeGroup().AutoScalingGroup})
+	if err != nil || len(groups) != 1 {
+		m.Fatal(groups, err)
+	}
+	return groups[0].Template
 }
 
 // What cannot be made is CREATE_FAILED, with EKS's code, and is deleted like any other node group.

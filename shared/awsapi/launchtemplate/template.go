@@ -7,6 +7,7 @@ package launchtemplate
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -74,6 +75,9 @@ func toLaunchTemplate(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
 	if v.LaunchTemplateData != nil {
 		out.Image = aws.ToString(v.LaunchTemplateData.ImageId)
 		out.Type = string(v.LaunchTemplateData.InstanceType)
+		// EC2 accepts user data in base64 only.
+		userData, _ := base64.StdEncoding.DecodeString(aws.ToString(v.LaunchTemplateData.UserData))
+		out.UserData = string(userData)
 	}
 	return out
 }
@@ -101,7 +105,7 @@ func (t *Templates) FindVersion(
 }
 
 // CreateVersion creates a version of a template that differs from another one in the image, given
-// by id or by name.
+// by id or by name, and in the user data if there is some.
 func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error) {
 	image, err := t.resolveImage(ctx, v.Image)
 	if err != nil {
@@ -120,6 +124,9 @@ func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVers
 			return nil, fmt.Errorf("copying version %s of launch template %s: %w", v.From.Version, v.From.ID, err)
 		}
 		in.LaunchTemplateData.ImageId = &image
+	}
+	if v.UserData != "" {
+		in.LaunchTemplateData.UserData = aws.String(base64.StdEncoding.EncodeToString([]byte(v.UserData)))
 	}
 	out, err := t.Client.CreateLaunchTemplateVersion(ctx, in)
 	if err != nil {

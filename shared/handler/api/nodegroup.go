@@ -41,15 +41,16 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	if err := nodegroup.ValidateConfig(spec.Config); err != nil {
 		return nil, err
 	}
-	if err := checkLabelCount(spec); err != nil {
+	if err := checkLabelCount(len(spec.Labels), spec.Template != nil); err != nil {
 		return nil, err
 	}
 	now := n.Clock.Now()
 	g := &cluster.NodeGroup{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: formatUUID(n.NewID()),
 		Status: cluster.NodeGroupCreating, CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup,
-		Target: firstTarget(spec), Config: spec.Config, Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets,
-		Role: spec.Role, Token: spec.Token, Digest: spec.Params, Machines: spec.Machines,
+		Target: firstTarget(spec), Config: spec.Config, Tags: spec.Tags, Subnets: spec.Subnets,
+		NodeLabels: cluster.NodeLabels{Labels: spec.Labels},
+		Role:       spec.Role, Token: spec.Token, Digest: spec.Params, Machines: spec.Machines,
 	}
 	if spec.Sizes != nil {
 		if err := spec.Sizes.Validate(); err != nil {
@@ -118,18 +119,18 @@ const (
 
 // checkLabelCount refuses more labels than a node can have as attributes. An update of such a group
 // could never complete, because its nodes would never be fully labelled.
-func checkLabelCount(spec operation.CreateNodeGroup) error {
+func checkLabelCount(labels int, ownTemplate bool) error {
 	room := maxAttributes - nodeMarks - len(nodegroup.TargetLabels(&cluster.Update{}))
-	if spec.Template != nil {
+	if ownTemplate {
 		room -= sourceLabels
 	}
-	if len(spec.Labels) <= room {
+	if labels <= room {
 		return nil
 	}
 	return cluster.Errorf(cluster.CodeInvalidParameter,
 		"There are %d labels, but at most %d are possible: labels are attributes of container instances, which have "+
 			"at most %d, and the rest is for the node group's own labels, the capacity provider and the domains",
-		len(spec.Labels), room, maxAttributes)
+		labels, room, maxAttributes)
 }
 
 // resolveNodeGroupConflict answers a CreateNodegroup whose name is taken: with the node group, if

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -82,10 +83,10 @@ func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t
 	return t, nil
 }
 
-// UpdateNodeGroupConfig changes a node group's sizes and update configuration. A change of the
-// configuration alone is Successful at once. Sizes are set by node-group-upgrade, which fails the
-// update if they contradict the group's. While another update is in progress it is a
-// ResourceInUseException.
+// UpdateNodeGroupConfig changes a node group's sizes, labels and update configuration. A change of
+// the configuration alone is Successful at once. Sizes and labels are set by node-group-upgrade,
+// which fails the update if the sizes contradict the group's. While another update is in progress
+// it is a ResourceInUseException.
 func (n *NodeGroups) UpdateNodeGroupConfig(
 	ctx context.Context, change operation.UpdateNodeGroupConfig,
 ) (*cluster.Update, error) {
@@ -103,7 +104,8 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 	u := &cluster.Update{
 		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: id, Status: cluster.UpdateInProgress,
 		CreatedAt: n.Clock.Now(), Type: cluster.UpdateConfiguration, Digest: change.Params,
-		Params: configParams(change), UpdateSpec: cluster.UpdateSpec{Config: g.Config, Sizes: change.Sizes},
+		Params: configParams(change), UpdateSpec: cluster.UpdateSpec{Config: g.Config, Sizes: change.Sizes,
+			Labels: change.Labels},
 	}
 	if change.Config != nil {
 		u.Config = g.Config.MergedWith(*change.Config)
@@ -111,15 +113,23 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 			return nil, err
 		}
 	}
+	if change.Labels != nil {
+		after := change.Labels.ApplyTo(g.NodeLabels)
+		if err := checkLabelCount(len(after.Labels), g.Target.SourceTemplate != ""); err != nil {
+			return nil, err
+		}
+	}
 	next := *g
-	if change.Sizes == nil {
+	if change.Sizes == nil && change.Labels == nil {
 		next.Config = u.Config
 		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiresAfter(KeepUpdate)
 		return u, n.commitUpdate(ctx, &next, u)
 	}
 	// Only node-group-upgrade reads the group's present sizes, so it checks the rest.
-	if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
-		return nil, err
+	if change.Sizes != nil {
+		if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
+			return nil, err
+		}
 	}
 	next.Status, next.ConfigUpdate = cluster.NodeGroupUpdating, u.ID
 	return u, n.commitUpdate(ctx, &next, u)
@@ -132,6 +142,16 @@ func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam)
 		if v != nil {
 			out = append(out, cluster.UpdateParam{Type: kind, Value: strconv.Itoa(*v)})
 		}
+	}
+	addText := func(kind string, given bool, v any) {
+		if given {
+			text, _ := json.Marshal(v) // texts cannot fail
+			out = append(out, cluster.UpdateParam{Type: kind, Value: string(text)})
+		}
+	}
+	if l := c.Labels; l != nil {
+		addText("LabelsToAdd", len(l.Set) > 0, l.Set)
+		addText("LabelsToRemove", len(l.Remove) > 0, l.Remove)
 	}
 	if s := c.Sizes; s != nil {
 		add("MinSize", s.Min)

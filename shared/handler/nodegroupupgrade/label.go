@@ -14,6 +14,9 @@ import (
 	"berth/shared/state"
 )
 
+// A labelling sets and removes the labels of nodes.
+type labelling struct{ *Handler }
+
 // labelActiveGroups labels the nodes of a cluster's ACTIVE node groups that lack a label: those
 // that were there before the node group, and those that were launched since. It asks Auto Scaling
 // once for all groups.
@@ -47,33 +50,29 @@ func labelGroups(
 	for _, g := range active {
 		if auto := found[g.AutoScalingGroup]; auto != nil {
 			failed = append(failed,
-				cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name))
+				cluster.Wrap(labelling{h}.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s",
+					g.Name))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// labelGroup labels the nodes of a group that lack a label. A permanent refusal concerns one node
-// only.
-func (h *Handler) labelGroup(
+// labelGroup labels the nodes of a group that lack a label, and removes labels that are the group's
+// no more. A permanent refusal concerns one node only.
+func (h labelling) labelGroup(
 	ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows,
 ) error {
 	// Read at most once, and not at all if every node has its labels.
 	lastUpdate := sync.OnceValues(func() (*cluster.Update, error) { return readUpdate(ctx, h.State, g, g.Update) })
 	for _, i := range auto.Instances {
 		node := rows.Instance(i.ID)
-		if nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.InService || node == nil || !node.IsAvailable() ||
-			!nodegroup.LacksLabels(g, node) {
+		if node == nil || node.IsDeregistered() {
 			continue
 		}
-		labels, err := nodegroup.GroupLabels(g), error(nil)
-		if node.Attributes[nodegroup.LabelImage] == "" {
-			var made map[string]string
-			made, err = h.templateLabels(ctx, g, lastUpdate, i.Template)
-			maps.Copy(labels, made)
-		}
-		if err == nil {
-			err = h.putLabels(ctx, g.Cluster, node, labels)
+		err := h.removeLabels(ctx, g.Cluster, node, nodegroup.RemovableLabels(g, node))
+		if err == nil && nodegroup.LifecycleOf(i.Lifecycle) == nodegroup.InService && node.IsAvailable() &&
+			nodegroup.LacksLabels(g, node) {
+			err = h.labelNode(ctx, g, node, lastUpdate, i.Template)
 		}
 		if cluster.PermanentError(err) != nil {
 			handler.Logger(h.Log).
@@ -86,9 +85,25 @@ func (h *Handler) labelGroup(
 	return nil
 }
 
+// labelNode sets the labels that a node lacks, which was made from a launch template version.
+func (h labelling) labelNode(
+	ctx context.Context, g *cluster.NodeGroup, node *cluster.Instance,
+	lastUpdate func() (*cluster.Update, error), template string,
+) error {
+	labels := nodegroup.GroupLabels(g)
+	if node.Attributes[nodegroup.LabelImage] == "" {
+		made, err := h.templateLabels(ctx, g, lastUpdate, template)
+		if err != nil {
+			return err
+		}
+		maps.Copy(labels, made)
+	}
+	return h.putLabels(ctx, g.Cluster, node, labels)
+}
+
 // templateLabels returns the labels that say what a node was made of, see
 // [nodegroup.LabelsOfTemplate].
-func (h *Handler) templateLabels(
+func (h labelling) templateLabels(
 	ctx context.Context, g *cluster.NodeGroup, lastUpdate func() (*cluster.Update, error), template string,
 ) (map[string]string, error) {
 	last, err := lastUpdate()
@@ -130,7 +145,7 @@ func (c *imageCache) imageOf(ctx context.Context, templates handler.LaunchTempla
 
 // labelUpdated labels the nodes that were made from the update's launch template version and lack a
 // label of its target or of the node group. That makes them Ready, in the instances as well.
-func (h *Handler) labelUpdated(
+func (h labelling) labelUpdated(
 	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, template string, instances []nodegroup.Instance,
 ) error {
 	labels := nodegroup.GroupLabels(g)
@@ -154,7 +169,7 @@ func (h *Handler) labelUpdated(
 
 // putLabels sets the labels that a node lacks. The image's comes last: a node that has that one
 // lacks none. The node is read anew at once, so that the state does not wait for ECS's event.
-func (h *Handler) putLabels(
+func (h labelling) putLabels(
 	ctx context.Context, clusterName string, node *cluster.Instance, labels map[string]string,
 ) error {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)),
@@ -169,6 +184,19 @@ func (h *Handler) putLabels(
 		}
 	}
 	if !changed {
+		return nil
+	}
+	return h.newAPI().Clusters.InstancesChanged(ctx, clusterName, []string{node.ID})
+}
+
+// removeLabels removes labels from a node, and reads it anew at once.
+func (h labelling) removeLabels(ctx context.Context, clusterName string, node *cluster.Instance, names []string) error {
+	for _, name := range names {
+		if err := h.Hosts.RemoveAttribute(ctx, clusterName, node.ID, name); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 {
 		return nil
 	}
 	return h.newAPI().Clusters.InstancesChanged(ctx, clusterName, []string{node.ID})

@@ -100,54 +100,6 @@ func completeTarget(
 	return complete(t, lt)
 }
 
-// updateConfig carries out an update of the sizes.
-func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error {
-	u, err := readUpdate(ctx, h.State, g, g.ConfigUpdate)
-	if err != nil {
-		return err
-	}
-	if u == nil || u.Sizes == nil {
-		return h.finishUpdate(ctx, g, nil)
-	}
-	// The end of the update and the changed node group are committed together.
-	ended, next := *u, *g
-	ended.EndedAt = h.Clock.Now()
-	sizes, err := h.resizeGroup(ctx, g, *u.Sizes)
-	if why := cluster.PermanentError(err); why != nil {
-		ended.Status, ended.Errors = cluster.UpdateFailed, []cluster.UpdateError{
-			nodegroup.RefusalError(why, g.AutoScalingGroup),
-		}
-		return h.finishUpdate(ctx, &next, &ended)
-	}
-	if err != nil {
-		return err
-	}
-	ended.Status, next.Sizes, next.Config = cluster.UpdateSuccessful, sizes, u.Config
-	return h.finishUpdate(ctx, &next, &ended)
-}
-
-// resizeGroup gives the group its new sizes. The desired capacity stays as managed scaling has set
-// it, unless the caller says otherwise.
-func (h *Handler) resizeGroup(
-	ctx context.Context, g *cluster.NodeGroup, c cluster.SizesChange,
-) (s cluster.Sizes, err error) {
-	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
-	if err != nil {
-		return s, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
-	}
-	if len(groups) == 0 {
-		return s, cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group no longer exists")
-	}
-	auto := groups[0]
-	if err := handler.OwnershipError(auto, h.Settings.Installation); err != nil {
-		return s, err
-	}
-	if s, err = c.ApplyTo(sizesOf(auto)); err != nil {
-		return s, err
-	}
-	return s, cluster.Wrap(h.Updates.SetSizes(ctx, auto.Name, c), "resizing Auto Scaling group %s", auto.Name)
-}
-
 // deleteGroup deletes the rows of a DELETING node group, its own last, so that what is left after a
 // crash is found again. It deletes its own row only as it was read: somebody may have made a node
 // group of the same name since.

@@ -71,7 +71,7 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 		return o, err
 	}
 	o.instances = rows.Members(auto)
-	err = h.labelUpdated(ctx, g, u, nodegroup.LaunchTemplateOf(u, o.group), o.instances)
+	err = labelling{h}.labelUpdated(ctx, g, u, nodegroup.LaunchTemplateOf(u, o.group), o.instances)
 	if u.Phase == cluster.PhaseRestore && cluster.PermanentError(err) != nil {
 		err = nil // restoring needs no labels
 	}

@@ -79,6 +79,8 @@ func (t *launchTemplate) forScheduler(n int64) *cluster.LaunchTemplate {
 	data := t.Versions[n-1].Data
 	out := &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n, Image: data.TextMember("ImageId"),
 		Type: data.TextMember("InstanceType")}
+	userData, _ := base64.StdEncoding.DecodeString(data.TextMember("UserData")) // checked when it was stored
+	out.UserData = string(userData)
 	if wanted := data["InstanceRequirements"]; wanted != nil {
 		text, _ := json.Marshal(wanted) // maps and texts, which always have a JSON form
 		out.Requirements = string(text)
@@ -191,8 +193,8 @@ func (e *Templates) FindVersion(_ context.Context, id, description string) (out 
 }
 
 // CreateVersion creates a version of a template that differs from another in the image, given by id
-// or name. The other version may be of another template: an update copies the version that the
-// group has.
+// or name, and in the user data if there is some. The other version may be of another template: an
+// update copies the version that the group has.
 func (e *Templates) CreateVersion(
 	_ context.Context, v cluster.NewTemplateVersion,
 ) (out *cluster.LaunchTemplate, err error) {
@@ -208,8 +210,12 @@ func (e *Templates) CreateVersion(
 		if err != nil {
 			return err
 		}
+		changed := Data{"ImageId": v.Image}
+		if v.UserData != "" {
+			changed["UserData"] = base64.StdEncoding.EncodeToString([]byte(v.UserData))
+		}
 		t, err := e.addVersion(cluster.TemplateRef{ID: v.Template}, templateVersion{
-			Description: v.Description, Data: from.Versions[n-1].Data.withMembers(Data{"ImageId": v.Image}),
+			Description: v.Description, Data: from.Versions[n-1].Data.withMembers(changed),
 		}, now)
 		if err == nil {
 			out = t.forScheduler(int64(len(t.Versions)))

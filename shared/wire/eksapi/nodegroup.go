@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
@@ -64,6 +66,9 @@ const (
 	maxLabelKey   = 63
 	maxLabelValue = 63
 )
+
+// reservedLabels are the prefixes of attributes that ECS, EKS and Berth write themselves.
+var reservedLabels = []string{"ecs.", "berth.", "eks.amazonaws.com/"}
 
 // createInput is the input of CreateNodegroup, with the members that are refused too.
 type createInput struct {
@@ -253,6 +258,9 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 func checkLabels(labels map[string]string) error {
 	for k, v := range labels {
 		switch {
+		case slices.ContainsFunc(reservedLabels, func(prefix string) bool { return strings.HasPrefix(k, prefix) }):
+			return input.Invalid("Label %.100q cannot have a reserved prefix: %s.", k,
+				strings.Join(reservedLabels, ", "))
 		case len(k) > maxLabelKey || len(v) > maxLabelValue:
 			return input.Invalid("The label %.100q has more than %d characters, or its value has.", k, maxLabelKey)
 		case !attributeNames.MatchString(k) || !attributeValues.MatchString(v):

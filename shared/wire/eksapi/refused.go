@@ -121,7 +121,7 @@ func Operations() map[string]Endpoint {
 // Why Berth refuses members.
 const (
 	groupSays  = "what instances are made of, the Auto Scaling group and its launch template say"
-	onlySizes  = "only scalingConfig and updateConfig can be changed"
+	onlySizes  = "only labels, scalingConfig and updateConfig can be changed"
 	onlyGroups = "there are updates of node groups only"
 )
 
@@ -134,7 +134,7 @@ var refusedMembers = map[string]map[string]string{
 		"warmPoolConfig":   "an Auto Scaling group of your own can have a warm pool",
 	},
 	"UpdateNodegroupConfig": {
-		"labels": onlySizes, "taints": onlySizes, "nodeRepairConfig": onlySizes, "warmPoolConfig": onlySizes,
+		"taints": onlySizes, "nodeRepairConfig": onlySizes, "warmPoolConfig": onlySizes,
 	},
 	"DescribeUpdate": {"addonName": onlyGroups, "capabilityName": onlyGroups},
 	"ListUpdates":    {"addonName": onlyGroups, "capabilityName": onlyGroups},

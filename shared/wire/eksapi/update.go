@@ -10,10 +10,10 @@ import (
 	"berth/shared/wire/input"
 )
 
-// configInput is the input of UpdateNodegroupConfig. Labels and taints come as they are: they are
-// refused regardless of their value.
+// configInput is the input of UpdateNodegroupConfig. What is refused comes as it is, because its
+// value does not matter.
 type configInput struct {
-	Labels             json.RawMessage `json:"labels"`
+	Labels             *labelsChange   `json:"labels"`
 	Taints             json.RawMessage `json:"taints"`
 	ScalingConfig      *scalingConfig  `json:"scalingConfig"`
 	UpdateConfig       *updateConfig   `json:"updateConfig"`
@@ -33,8 +33,34 @@ type VersionInput struct {
 	ClientRequestToken string          `json:"clientRequestToken"`
 }
 
-// updateNodegroupConfig changes sizes, the update configuration, or both. EKS also changes labels
-// and taints of nodes in place. Berth does not, so those members are refused.
+// labelsChange has the labels that a node group gets and loses.
+type labelsChange struct {
+	Set    map[string]string `json:"addOrUpdateLabels"`
+	Remove []string          `json:"removeLabels"`
+}
+
+// parseLabelsChange reads a change of labels, nil for none. A label cannot be set and removed at
+// once, because the result would depend on the order.
+func (c *labelsChange) parseLabelsChange() (*cluster.LabelsChange, error) {
+	if c == nil || len(c.Set)+len(c.Remove) == 0 {
+		return nil, nil
+	}
+	if err := checkLabels(c.Set); err != nil {
+		return nil, err
+	}
+	for _, name := range c.Remove {
+		if _, set := c.Set[name]; set {
+			return nil, input.Invalid("The label %.100q is in both addOrUpdateLabels and removeLabels.", name)
+		}
+		if name == "" || len(name) > maxLabelKey {
+			return nil, input.Invalid("removeLabels has %.100q, but the name of a label has 1 to %d characters.", name,
+				maxLabelKey)
+		}
+	}
+	return &cluster.LabelsChange{Set: c.Set, Remove: c.Remove}, nil
+}
+
+// updateNodegroupConfig changes sizes, labels and the update configuration.
 func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error) {
 	var in configInput
 	if err := awsjson.DecodeInput(c.body, &in); err != nil {
@@ -44,7 +70,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		return nil, err
 	}
 	for name, raw := range map[string]json.RawMessage{
-		"labels": in.Labels, "taints": in.Taints, "nodeRepairConfig": in.NodeRepairConfig,
+		"taints": in.Taints, "nodeRepairConfig": in.NodeRepairConfig,
 		"warmPoolConfig": in.WarmPoolConfig,
 	} {
 		if isPresent(raw) {
@@ -52,6 +78,10 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		}
 	}
 	change := operation.UpdateNodeGroupConfig{Cluster: c.cluster, NodeGroup: c.nodeGroup, Token: in.ClientRequestToken}
+	var err error
+	if change.Labels, err = in.Labels.parseLabelsChange(); err != nil {
+		return nil, err
+	}
 	if s := in.ScalingConfig; s != nil {
 		change.Sizes = &cluster.SizesChange{Min: s.MinSize, Max: s.MaxSize, Desired: s.DesiredSize}
 	}
@@ -62,12 +92,11 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		}
 		change.Config = &config
 	}
-	if change.Sizes == nil && change.Config == nil {
+	if change.Sizes == nil && change.Config == nil && change.Labels == nil {
 		return nil, input.Invalid("The request changes nothing.")
 	}
 	plain := in
 	plain.ClientRequestToken = ""
-	var err error
 	if change.Params, err = input.DigestParameters(plain); err != nil {
 		return nil, err
 	}
