@@ -3,7 +3,7 @@ package cluster
 import "time"
 
 // Address is where a target group or Cloud Map finds a task: an EC2 instance id or an IP address,
-// and a port there. Cloud Map allows port 0 for none.
+// and a port there. Cloud Map allows port 0 for none, and a Classic Load Balancer has no others.
 type Address struct {
 	Host string
 	Port int

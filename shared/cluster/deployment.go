@@ -32,11 +32,26 @@ func (r *Revision) IDDigits() string { return strings.TrimPrefix(r.ID, "ecs-svc/
 // Map.
 func (r *Revision) RegistersTasks() bool { return len(r.LoadBalancers)+len(r.Registries) > 0 }
 
-// LoadBalancer is a target group that a container's port is registered with (S9).
+// LoadBalancer is a target group that a container's port is registered with, or a Classic Load
+// Balancer that the container's instance is registered with (S9).
 type LoadBalancer struct {
-	TargetGroup string `json:"tg"` // ARN
+	TargetGroup string `json:"tg"` // ARN of the target group, or ClassicBalancer of the other's name
 	Container   string `json:"cn"`
 	Port        int    `json:"cp"` // containerPort
+}
+
+// classicPrefix begins the part of its ARN that names a Classic Load Balancer.
+const classicPrefix = "loadbalancer/"
+
+// ClassicBalancer returns how a Classic Load Balancer is named where a target group has its ARN:
+// "loadbalancer/web". A Classic Load Balancer has instances without ports, so each task that is
+// registered with it has a fixed host port.
+func ClassicBalancer(name string) string { return classicPrefix + name }
+
+// ClassicName returns the name of a Classic Load Balancer that [ClassicBalancer] has named. is is
+// false for the ARN of a target group or Cloud Map service.
+func ClassicName(balancer string) (name string, is bool) {
+	return strings.CutPrefix(balancer, classicPrefix)
 }
 
 // Registry is a Cloud Map service that a task is registered in (S9). Container and ContainerPort,

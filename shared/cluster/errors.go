@@ -51,6 +51,8 @@ const (
 const (
 	CodeTargetGroupNotFound Code = "TargetGroupNotFound"
 	CodeInvalidTarget       Code = "InvalidTarget"
+	CodeBalancerNotFound    Code = "LoadBalancerNotFound" // a Classic Load Balancer
+	CodeInvalidInstance     Code = "InvalidInstance"      // of a Classic Load Balancer
 	CodeRegistryNotFound    Code = "ServiceNotFound"
 	CodeEntryNotFound       Code = "InstanceNotFound"
 	CodeDuplicateRequest    Code = "DuplicateRequest"
@@ -84,8 +86,8 @@ func ErrorCode(err error) Code {
 // caller must read again before it acts again.
 var ErrAmbiguous = errors.New("the outcome is unknown")
 
-// An UnwritableError says that a file of Berth's cannot be written at the moment. Nothing was changed,
-// unless it is [ErrAmbiguous] as well. Callers of the API learn of it.
+// An UnwritableError says that a file of Berth's cannot be written at the moment. Nothing was
+// changed, unless it is [ErrAmbiguous] as well. Callers of the API learn of it.
 type UnwritableError struct {
 	Path  string
 	Cause error

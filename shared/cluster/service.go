@@ -14,6 +14,10 @@ const (
 	Daemon  SchedulingStrategy = "DAEMON"
 )
 
+// DaemonDesiredCount refuses a desired count of a DAEMON service, in ECS's words.
+const DaemonDesiredCount = "The daemon scheduling strategy does not support a desired count for services. Remove the " +
+	"desired count value and try again"
+
 // ServiceLifecycle is the status that the ECS API shows of a service (S10).
 type ServiceLifecycle string
 

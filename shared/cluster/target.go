@@ -20,9 +20,10 @@ type Target struct {
 	DrainEmitted        bool `json:"td,omitempty"`
 }
 
-// Registration is a task in one target group or Cloud Map service.
+// Registration is a task in one target group, Classic Load Balancer or Cloud Map service.
 type Registration struct {
-	// ARN names a target group, or a Cloud Map service if Registry is set.
+	// ARN names a target group, or a Cloud Map service if Registry is set. A Classic Load Balancer
+	// is named by [ClassicBalancer].
 	ARN      string `json:"ar"`
 	Registry bool   `json:"rg,omitempty"`
 	// Container and ContainerPort say which port of the task is meant. A Cloud Map service without

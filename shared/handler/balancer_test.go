@@ -68,7 +68,7 @@ func (b *fakeBalancer) RegisterTargets(_ context.Context, arn string, targets []
 	return b.call("RegisterTargets", arn, len(targets), func() error {
 		g, err := b.group(arn)
 		for _, a := range targets {
-			if err == nil && a.Port == 0 {
+			if _, classic := cluster.ClassicName(arn); err == nil && (a.Port == 0) != classic {
 				err = cluster.Errorf(cluster.CodeInvalidTarget, "no port")
 			}
 		}
@@ -91,7 +91,9 @@ func (b *fakeBalancer) DeregisterTargets(_ context.Context, arn string, targets 
 	})
 }
 
-func (b *fakeBalancer) TargetHealth(_ context.Context, arn string) (out map[cluster.Address]cluster.TargetHealth, err error) {
+func (b *fakeBalancer) TargetHealth(
+	_ context.Context, arn string,
+) (out map[cluster.Address]cluster.TargetHealth, err error) {
 	err = b.call("TargetHealth", arn, 0, func() error {
 		g, err := b.group(arn)
 		out = maps.Clone(g)
@@ -195,7 +197,8 @@ func inGroup(arn string) cluster.Registration {
 func (b *balanced) wants(id string, wanted ...cluster.Registration) {
 	b.t.Helper()
 	row := &cluster.Target{
-		Head: cluster.Head{Cluster: prod}, Task: id, Owner: b.service.Short, Service: b.service.Name, Registrations: slices.Clone(wanted),
+		Head: cluster.Head{Cluster: prod}, Task: id, Owner: b.service.Short, Service: b.service.Name,
+		Registrations: slices.Clone(wanted),
 	}
 	if _, err := b.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 		b.t.Fatal(err)
@@ -229,7 +232,8 @@ func (b *balanced) items() (items []state.TargetItem) {
 func (b *balanced) stops(id string) state.StopItem {
 	b.t.Helper()
 	task := b.task(id)
-	if _, err := b.store.Write(ctx, state.Write{Stop: &state.Stop{Task: state.KeyOf(task), Code: cluster.StopByScheduler, Reason: "scaled in"}}); err != nil {
+	if _, err := b.store.Write(ctx, state.Write{Stop: &state.Stop{Task: state.KeyOf(task),
+		Code: cluster.StopByScheduler, Reason: "scaled in"}}); err != nil {
 		b.t.Fatal(err)
 	}
 	return state.StopItem{Owner: task.Owner, ID: id, ECSID: task.ECSID, Reason: "scaled in", Drain: true}
@@ -249,6 +253,7 @@ func (b *balanced) target(id string) *cluster.Target {
 func (b *balanced) another() *dispatch.Handler {
 	d := b.dispatch
 	return &dispatch.Handler{
-		State: b.store, ECS: b.ecs, LoadBalancers: b.elb, Registries: b.elb, Bus: d.Bus, Account: account, Clock: b.clock, Settings: d.Settings,
+		State: b.store, ECS: b.ecs, LoadBalancers: b.elb, Registries: b.elb, Bus: d.Bus, Account: account,
+		Clock: b.clock, Settings: d.Settings,
 	}
 }

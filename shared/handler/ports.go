@@ -31,8 +31,9 @@ type Queue interface {
 }
 
 // LoadBalancers is the part of Elastic Load Balancing that registers tasks with target groups,
-// which are named by ARN. Errors of the API are *cluster.Error. Registering what is registered, and
-// deregistering what is not, succeeds.
+// which are named by ARN, and their instances with Classic Load Balancers, which are named by
+// [cluster.ClassicBalancer] and take addresses without ports. Errors of the API are *cluster.Error.
+// Registering what is registered, and deregistering what is not, succeeds.
 type LoadBalancers interface {
 	RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error
 	DeregisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error

@@ -92,32 +92,55 @@ func UnhealthyContainerMessage(name, task string) string {
 	return serviceMessage(name, "(task "+task+") failed container health checks.")
 }
 
-// UnhealthyTargetMessage says that a target group or Cloud Map service finds a task unhealthy.
+// UnhealthyTargetMessage says that a target group or Cloud Map service finds a task unhealthy, or a
+// Classic Load Balancer its instance.
 func UnhealthyTargetMessage(name, task string, r *cluster.Registration) string {
-	where := "target-group " + r.ARN
+	what, where := fmt.Sprintf("(task %s) (port %d)", task, r.Port), balancerWords(r.ARN)
 	if r.Registry {
 		where = "service-registry " + r.ARN
 	}
-	return cutToLimit(serviceMessage(name, fmt.Sprintf("(task %s) (port %d) is unhealthy in (%s) due to (reason %s).",
-		task,
-		r.Port, where, r.Reason)))
-}
-
-// TargetsRegisteredMessage counts tasks that were registered with a target group.
-func TargetsRegisteredMessage(name string, n int, targetGroup string) string {
-	return serviceMessage(name, fmt.Sprintf("registered %d targets in (target-group %s)", n, targetGroup))
-}
-
-// TargetsDeregisteredMessage counts tasks that were deregistered from a target group.
-func TargetsDeregisteredMessage(name string, n int, targetGroup string) string {
-	return serviceMessage(name, fmt.Sprintf("deregistered %d targets in (target-group %s)", n, targetGroup))
-}
-
-// RegistrationFailedMessage says that a target group refused a task.
-func RegistrationFailedMessage(name, targetGroup, why string) string {
+	if _, classic := cluster.ClassicName(r.ARN); classic {
+		what = "(instance " + r.Address + ")"
+	}
 	return cutToLimit(serviceMessage(name,
-		fmt.Sprintf("failed to register targets in (target-group %s) with (error %s)",
-			targetGroup, why)))
+		fmt.Sprintf("%s is unhealthy in (%s) due to (reason %s).", what, where, r.Reason)))
+}
+
+// balancerWords names a target group or Classic Load Balancer as ECS's texts do.
+func balancerWords(balancer string) string {
+	if name, classic := cluster.ClassicName(balancer); classic {
+		return "elb " + name
+	}
+	return "target-group " + balancer
+}
+
+// targetWords is what ECS's texts call the members of a target group or Classic Load Balancer.
+func targetWords(balancer string) string {
+	if _, classic := cluster.ClassicName(balancer); classic {
+		return "instances"
+	}
+	return "targets"
+}
+
+// TargetsRegisteredMessage counts tasks that were registered with a target group or Classic Load
+// Balancer.
+func TargetsRegisteredMessage(name string, n int, balancer string) string {
+	return serviceMessage(name,
+		fmt.Sprintf("registered %d %s in (%s)", n, targetWords(balancer), balancerWords(balancer)))
+}
+
+// TargetsDeregisteredMessage counts tasks that were deregistered from a target group or Classic
+// Load Balancer.
+func TargetsDeregisteredMessage(name string, n int, balancer string) string {
+	return serviceMessage(name,
+		fmt.Sprintf("deregistered %d %s in (%s)", n, targetWords(balancer), balancerWords(balancer)))
+}
+
+// RegistrationFailedMessage says that a target group or Classic Load Balancer refused a task.
+func RegistrationFailedMessage(name, balancer, why string) string {
+	return cutToLimit(serviceMessage(name,
+		fmt.Sprintf("failed to register %s in (%s) with (error %s)", targetWords(balancer),
+			balancerWords(balancer), why)))
 }
 
 // ConnectionsDrainingMessage counts tasks that get no new connections any more.

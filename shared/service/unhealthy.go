@@ -107,7 +107,7 @@ func unhealthyReason(v view, r *revisionTasks) func(*task) string {
 		case t.row.Health == cluster.Unhealthy:
 			return "Task failed container health checks"
 		case registration != nil && !registration.Registry:
-			return fmt.Sprintf("Task failed ELB health checks in (target-group %s)", registration.ARN)
+			return fmt.Sprintf("Task failed ELB health checks in (%s)", balancerWords(registration.ARN))
 		}
 		return "Task failed Cloud Map health checks"
 	}

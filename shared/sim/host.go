@@ -58,7 +58,7 @@ func (a *AWS) SetTaskHealth(id string, healthy bool) error {
 	if err != nil {
 		return fmt.Errorf("setting the health: %w", err)
 	}
-	isTarget := a.TargetGroups.HasTask(id)
+	isTarget := a.LoadBalancers().HasTask(id)
 	if !checked && !isTarget {
 		return fmt.Errorf("setting the health: task %s has no container health check and is in no target group, "+
 			"so nothing looks at its health", id)

@@ -86,6 +86,17 @@ func TestUpdateContainerAgentFindsNoUpdate(t *testing.T) {
 	expect(t, "error", answer["__type"], any("InvalidParameterException"))
 }
 
+func TestDiscoverPollEndpointNamesEndpointsThatLeadNowhere(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	status, answer := w.call("DiscoverPollEndpoint", `{"cluster":"none","containerInstance":"none"}`)
+	expect(t, "status", status, http.StatusOK)
+	for _, member := range []string{"endpoint", "telemetryEndpoint", "serviceConnectEndpoint"} {
+		if text, _ := answer[member].(string); !strings.HasSuffix(text, ".invalid/") {
+			t.Errorf("%s is %q", member, text)
+		}
+	}
+}
+
 func TestUpdateClusterSettingsReplacesThem(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	_, answer := w.call("UpdateClusterSettings",

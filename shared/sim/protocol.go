@@ -17,7 +17,7 @@ import (
 const maxRequest = 1 << 20
 
 // ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates, instances), Elastic
-// Load Balancing (version 2), Cloud Map, CloudWatch (metrics, alarms), IAM (roles, instance
+// Load Balancing (both versions), Cloud Map, CloudWatch (metrics, alarms), IAM (roles, instance
 // profiles) and Systems Manager (images), with the operations that Berth and the tools that set up
 // its machines use. It passes all other requests to next. It refuses operations and parameters that
 // it does not simulate, and names them.
@@ -30,7 +30,8 @@ func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 	identity := a.Profiles.QueryService()
 	maps.Copy(identity.Actions, a.Roles.Actions())
 	services := map[string]protocol.QueryService{
-		"2015-12-01": a.TargetGroups.QueryService(), "2011-01-01": a.Groups.QueryService(), "2016-11-15": compute,
+		"2015-12-01": a.TargetGroups.QueryService(), "2012-06-01": a.Classic.QueryService(),
+		"2011-01-01": a.Groups.QueryService(), "2016-11-15": compute,
 		"2010-05-08": identity,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

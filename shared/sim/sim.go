@@ -24,8 +24,8 @@ type Options struct {
 	Seed    uint64
 	Account cluster.Account
 	Path    string // of the file; where empty everything lives in memory only
-	// Unwritable is called with the error when writing the file fails, and with nil when it succeeds
-	// again. It may be nil, and must not call the services.
+	// Unwritable is called with the error when writing the file fails, and with nil when it
+	// succeeds again. It may be nil, and must not call the services.
 	Unwritable func(err error)
 
 	// Source, AlarmSource and ScalingSource are the sources of the events of ECS, alarms and Auto
@@ -52,6 +52,7 @@ type AWS struct {
 	// Machines is what happens to machines and tasks without a call of ECS.
 	Machines     *ecs.Machines
 	TargetGroups *balancing.TargetGroups
+	Classic      *balancing.ClassicBalancers
 	Registries   *balancing.Registries
 	CloudWatch   *cloudwatch.Service
 	Templates    *ec2.Templates
@@ -76,6 +77,7 @@ func Open(o Options) (*AWS, error) {
 	})
 	a.Machines = a.ECS.Machines
 	a.TargetGroups = balancing.NewTargetGroups(k, a.ECS, cmp.Or(o.HealthyAfter, 10*time.Second))
+	a.Classic = balancing.NewClassicBalancers(k, a.ECS, cmp.Or(o.HealthyAfter, 10*time.Second))
 	a.Registries = balancing.NewRegistries(k)
 	a.CloudWatch = cloudwatch.NewService(k, cmp.Or(o.AlarmSource, "aws.cloudwatch"))
 	a.Templates = ec2.NewTemplates(k)
@@ -90,19 +92,24 @@ func Open(o Options) (*AWS, error) {
 	if o.Path == "" {
 		return a, nil
 	}
-	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Registries, a.CloudWatch, a.Templates, a.Profiles, a.Roles,
-		a.Groups); err != nil {
+	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Classic, a.Registries, a.CloudWatch, a.Templates, a.Profiles,
+		a.Roles, a.Groups); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// LoadBalancers returns the target groups and Classic Load Balancers as one port.
+func (a *AWS) LoadBalancers() balancing.LoadBalancers {
+	return balancing.LoadBalancers{Groups: a.TargetGroups, Classic: a.Classic}
 }
 
 // Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their
 // own time.
 func (a *AWS) Close() error { return a.kernel.Close() }
 
-// WriteBackup writes a copy of the file to w, with every change so far. It is an error if there is no
-// file.
+// WriteBackup writes a copy of the file to w, with every change so far. It is an error if there is
+// no file.
 func (a *AWS) WriteBackup(w io.Writer) error { return a.kernel.WriteBackup(w) }
 
 // SetCallFaults replaces the faults that calls of the services meet. The zero value ends them.

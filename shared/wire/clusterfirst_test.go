@@ -15,8 +15,9 @@ import (
 // is not served.
 func TestUnknownClusterComesFirst(t *testing.T) {
 	// Operations whose member cluster does not name the cluster of the thing: they make or list
-	// clusters, or refuse the member.
-	others := []string{"CreateCluster", "CreateCapacityProvider", "DeleteCapacityProvider",
+	// clusters, or refuse the member. DiscoverPollEndpoint knows no ClusterNotFoundException (API
+	// reference).
+	others := []string{"CreateCluster", "DiscoverPollEndpoint", "CreateCapacityProvider", "DeleteCapacityProvider",
 		"DescribeCapacityProviders", "UpdateCapacityProvider"}
 	b, refused, client := newBerth(t), ecsapi.RefusedOperations(), reflect.TypeFor[*ecs.Client]()
 	for method := range client.Methods() {

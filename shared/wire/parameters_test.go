@@ -19,21 +19,26 @@ const (
 // everything is a service with all the parameters that Berth serves.
 func everything(in *ecs.CreateServiceInput) {
 	in.TaskDefinition = new("awsvpc")
-	in.LoadBalancers = []types.LoadBalancer{{TargetGroupArn: new(targetGroup), ContainerName: new("app"), ContainerPort: new(int32(80))}}
-	in.ServiceRegistries = []types.ServiceRegistry{{RegistryArn: new(registryARN), ContainerName: new("app"), ContainerPort: new(int32(80))}}
+	in.LoadBalancers = []types.LoadBalancer{{TargetGroupArn: new(targetGroup), ContainerName: new("app"),
+		ContainerPort: new(int32(80))}}
+	in.ServiceRegistries = []types.ServiceRegistry{{RegistryArn: new(registryARN), ContainerName: new("app"),
+		ContainerPort: new(int32(80))}}
 	in.HealthCheckGracePeriodSeconds = new(int32(30))
-	in.CapacityProviderStrategy = []types.CapacityProviderStrategyItem{{CapacityProvider: new("spot"), Weight: 3}, {CapacityProvider: new("on-demand"), Base: 2}}
+	in.CapacityProviderStrategy = []types.CapacityProviderStrategyItem{{CapacityProvider: new("spot"), Weight: 3},
+		{CapacityProvider: new("on-demand"), Base: 2}}
 	in.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingDisabled
 	in.EnableECSManagedTags, in.EnableExecuteCommand, in.PropagateTags = true, true, types.PropagateTagsService
 	in.DeploymentConfiguration = &types.DeploymentConfiguration{
-		MinimumHealthyPercent: new(int32(50)), MaximumPercent: new(int32(150)), Strategy: types.DeploymentStrategyRolling,
+		MinimumHealthyPercent: new(int32(50)), MaximumPercent: new(int32(150)),
+		Strategy: types.DeploymentStrategyRolling,
 		DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{
 			Enable: true, Rollback: true, ResetOnHealthyTask: new(false),
 			ThresholdConfiguration: &types.ThresholdConfiguration{Type: types.ThresholdTypeCount, Value: 5},
 		},
 		Alarms: &types.DeploymentAlarms{AlarmNames: []string{"errors"}, Enable: true},
 		EarlySuccessCriteria: &types.DeploymentEarlySuccessCriteria{
-			Enable: true, HealthyPercent: new(int32(80)), SourceServiceRevisionCleanup: types.ServiceRevisionCleanupDeferred,
+			Enable: true, HealthyPercent: new(int32(80)),
+			SourceServiceRevisionCleanup: types.ServiceRevisionCleanupDeferred,
 		},
 	}
 }
@@ -44,7 +49,8 @@ func TestServiceParameters(t *testing.T) {
 	made := b.scheduler.lastMade
 	off, on := false, true
 	expect(t, "parameters", made.ServiceParameters, operation.ServiceParameters{
-		Breaker:       &cluster.CircuitBreaker{Enable: true, Rollback: true, Cumulative: true, Type: cluster.ThresholdCount, Value: 5},
+		Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true, Cumulative: true,
+			Type: cluster.ThresholdCount, Value: 5},
 		Alarms:        &cluster.DeploymentAlarms{Names: []string{"errors"}, Enable: true},
 		Early:         &cluster.EarlySuccess{Enable: true, Percent: 80, Deferred: true},
 		LoadBalancers: &[]cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "app", Port: 80}},
@@ -61,18 +67,23 @@ func TestServiceShape(t *testing.T) {
 	b.create(t, everything)
 	p := b.scheduler.lastMade.ServiceParameters
 	row := b.scheduler.services["prod/web"]
-	row.Service.Breaker, row.Service.Alarms, row.Service.Early, row.Service.Grace, row.Service.Providers = *p.Breaker, *p.Alarms, *p.Early, *p.Grace, *p.Providers
-	row.Service.Options, row.Service.PropagateTags, row.Service.ZoneRebalancing = cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}, "SERVICE", true
+	row.Service.Breaker, row.Service.Alarms, row.Service.Early, row.Service.Grace, row.Service.Providers = *p.Breaker,
+		*p.Alarms, *p.Early, *p.Grace, *p.Providers
+	row.Service.Options, row.Service.PropagateTags,
+		row.Service.ZoneRebalancing = cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}, "SERVICE", true
 	row.Service.Deployment.LoadBalancers, row.Service.Deployment.Registries = *p.LoadBalancers, *p.Registries
 	row.Service.Deployment.Providers = *p.Providers // the older one came without
 	row.Service.Deployment.Running, row.Service.Deployment.Pending = 1, 1
-	row.Service.Deployment.State, row.Service.Deployment.Reason = cluster.RolloutFailed, "ECS deployment circuit breaker: tasks failed to start."
+	row.Service.Deployment.State, row.Service.Deployment.Reason = cluster.RolloutFailed,
+		"ECS deployment circuit breaker: tasks failed to start."
 	row.Service.Older = []cluster.Deployment{{
-		Revision: cluster.Revision{ID: "ecs-svc/1111111111111111111", CreatedAt: noon, TaskDefinition: "shop:2"}, UpdatedAt: noon,
-		State: cluster.RolloutCompleted, Desired: 3, Running: 2,
+		Revision:  cluster.Revision{ID: "ecs-svc/1111111111111111111", CreatedAt: noon, TaskDefinition: "shop:2"},
+		UpdatedAt: noon,
+		State:     cluster.RolloutCompleted, Desired: 3, Running: 2,
 	}}
 	row.Service.Release = &cluster.Release{ID: "r1"}
-	got := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t).Services[0]
+	got := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"),
+		Services: []string{"web"}}))(t).Services[0]
 
 	var in ecs.CreateServiceInput
 	everything(&in)
@@ -87,19 +98,27 @@ func TestServiceShape(t *testing.T) {
 	expect(t, "options", []bool{got.EnableECSManagedTags, got.EnableExecuteCommand}, []bool{true, true})
 	expect(t, "deployments", got.Deployments, []types.Deployment{
 		{
-			Id: new("ecs-svc/1234567890123456789"), Status: new("PRIMARY"), TaskDefinition: new(account.ARN("task-definition", "awsvpc:1")),
-			DesiredCount: 2, RunningCount: 1, PendingCount: 1, CreatedAt: &noon, UpdatedAt: &noon, CapacityProviderStrategy: in.CapacityProviderStrategy,
-			RolloutState: types.DeploymentRolloutStateFailed, RolloutStateReason: new("ECS deployment circuit breaker: tasks failed to start."),
+			Id: new("ecs-svc/1234567890123456789"), Status: new("PRIMARY"),
+			TaskDefinition: new(account.ARN("task-definition", "awsvpc:1")),
+			DesiredCount:   2, RunningCount: 1, PendingCount: 1, CreatedAt: &noon, UpdatedAt: &noon,
+			CapacityProviderStrategy: in.CapacityProviderStrategy,
+			RolloutState:             types.DeploymentRolloutStateFailed,
+			RolloutStateReason:       new("ECS deployment circuit breaker: tasks failed to start."),
 		}, {
-			Id: new("ecs-svc/1111111111111111111"), Status: new("ACTIVE"), TaskDefinition: new(account.ARN("task-definition", "shop:2")),
-			DesiredCount: 3, RunningCount: 2, CreatedAt: &noon, UpdatedAt: &noon, LaunchType: types.LaunchTypeEc2,
-			RolloutState: types.DeploymentRolloutStateCompleted, RolloutStateReason: new("ECS deployment ecs-svc/1111111111111111111 completed."),
+			Id: new("ecs-svc/1111111111111111111"), Status: new("ACTIVE"),
+			TaskDefinition: new(account.ARN("task-definition", "shop:2")),
+			DesiredCount:   3, RunningCount: 2, CreatedAt: &noon, UpdatedAt: &noon, LaunchType: types.LaunchTypeEc2,
+			RolloutState:       types.DeploymentRolloutStateCompleted,
+			RolloutStateReason: new("ECS deployment ecs-svc/1111111111111111111 completed."),
 		},
 	})
-	expect(t, "service deployment", *got.CurrentServiceDeployment, account.ARN("service-deployment", "prod", "web", "r1"))
+	expect(t, "service deployment", *got.CurrentServiceDeployment,
+		account.ARN("service-deployment", "prod", "web", "r1"))
 	expect(t, "revisions", got.CurrentServiceRevisions, []types.ServiceCurrentRevisionSummary{
-		{Arn: new(account.ARN("service-revision", "prod", "web", "1234567890123456789")), RequestedTaskCount: 2, RunningTaskCount: 1, PendingTaskCount: 1},
-		{Arn: new(account.ARN("service-revision", "prod", "web", "1111111111111111111")), RequestedTaskCount: 3, RunningTaskCount: 2},
+		{Arn: new(account.ARN("service-revision", "prod", "web", "1234567890123456789")), RequestedTaskCount: 2,
+			RunningTaskCount: 1, PendingTaskCount: 1},
+		{Arn: new(account.ARN("service-revision", "prod", "web", "1111111111111111111")), RequestedTaskCount: 3,
+			RunningTaskCount: 2},
 	})
 }
 
@@ -115,7 +134,8 @@ func TestUpdateService(t *testing.T) {
 		must(b.UpdateService(t.Context(), in))(t)
 		return b.scheduler.lastEdit
 	}
-	expect(t, "nothing", update(func(*ecs.UpdateServiceInput) {}), operation.UpdateService{Cluster: "prod", Name: "web"})
+	expect(t, "nothing", update(func(*ecs.UpdateServiceInput) {}),
+		operation.UpdateService{Cluster: "prod", Name: "web"})
 	got := update(func(in *ecs.UpdateServiceInput) {
 		in.LoadBalancers, in.ServiceRegistries = []types.LoadBalancer{}, []types.ServiceRegistry{}
 		in.CapacityProviderStrategy = []types.CapacityProviderStrategyItem{}
@@ -131,8 +151,10 @@ func TestUpdateService(t *testing.T) {
 	got = update(func(in *ecs.UpdateServiceInput) {
 		var c ecs.CreateServiceInput
 		everything(&c)
-		in.LoadBalancers, in.ServiceRegistries, in.CapacityProviderStrategy = c.LoadBalancers, c.ServiceRegistries, c.CapacityProviderStrategy
-		in.DeploymentConfiguration, in.HealthCheckGracePeriodSeconds = c.DeploymentConfiguration, c.HealthCheckGracePeriodSeconds
+		in.LoadBalancers, in.ServiceRegistries, in.CapacityProviderStrategy = c.LoadBalancers, c.ServiceRegistries,
+			c.CapacityProviderStrategy
+		in.DeploymentConfiguration, in.HealthCheckGracePeriodSeconds = c.DeploymentConfiguration,
+			c.HealthCheckGracePeriodSeconds
 		in.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 		in.EnableECSManagedTags, in.EnableExecuteCommand = new(false), new(true)
 		in.ForceNewDeployment, in.TaskDefinition = true, new("awsvpc")
@@ -147,7 +169,8 @@ func TestUpdateService(t *testing.T) {
 
 	// A new task definition must have what the service's load balancers name.
 	b.scheduler.services["prod/web"].Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "web", Port: 80}}
-	_, err := b.UpdateService(t.Context(), &ecs.UpdateServiceInput{Cluster: new("prod"), Service: new("web"), TaskDefinition: new("shop")})
+	_, err := b.UpdateService(t.Context(), &ecs.UpdateServiceInput{Cluster: new("prod"), Service: new("web"),
+		TaskDefinition: new("shop")})
 	refused(t, err, invalidParameter, "The container web does not exist in the task definition.")
 }
 
@@ -163,45 +186,68 @@ func TestServiceBounds(t *testing.T) {
 		return `"deploymentConfiguration":{"deploymentCircuitBreaker":{"enable":true,"thresholdConfiguration":` + threshold + `}}`
 	}
 	for _, c := range []struct{ name, member, code, has string }{
-		{"ClassicLoadBalancer", `"loadBalancers":[{"loadBalancerName":"a","containerName":"app","containerPort":80}]`, notSupported, "Classic Load Balancer"},
 		{"Advanced", lb(`,"advancedConfiguration":{}`), notSupported, "loadBalancers.advancedConfiguration"},
-		{"NoTargetGroup", `"loadBalancers":[{"targetGroupArn":"a"}]`, invalidParameter, `loadBalancers.targetGroupArn is "a"`},
-		{"NoContainer", lb(``), invalidParameter, "loadBalancers.containerName must not be empty"},
+		{"NoTargetGroup", `"loadBalancers":[{"targetGroupArn":"a"}]`, invalidParameter,
+			`loadBalancers.targetGroupArn is "a"`},
+		{"NoContainer", lb(``), invalidParameter, "Container Name can not be blank."},
 		{"NoPort", lb(`,"containerName":"app"`), invalidParameter, "loadBalancers.containerPort must not be empty"},
 		{"Port", lb(`,"containerName":"app","containerPort":65536`), invalidParameter, "containerPort is 65536"},
-		{"OtherContainer", lb(`,"containerName":"web","containerPort":80`), invalidParameter, "The container web does not exist in the task definition."},
-		{"OtherPort", lb(`,"containerName":"app","containerPort":81`), invalidParameter, "The container app did not have a container port 81 defined."},
+		{"OtherContainer", lb(`,"containerName":"web","containerPort":80`), invalidParameter,
+			"The container web does not exist in the task definition."},
+		{"OtherPort", lb(`,"containerName":"app","containerPort":81`), invalidParameter,
+			"The container app did not have a container port 81 defined."},
 		{"TooManyLoadBalancers", `"loadBalancers":` + list(6, `{}`), invalidParameter, "loadBalancers has 6 items"},
-		{"SameTargetGroup", `"loadBalancers":` + list(2, `{"targetGroupArn":"`+targetGroup+`","containerName":"app","containerPort":80}`), invalidParameter, "twice"},
-		{"NoRegistry", `"serviceRegistries":[{"registryArn":"a"}]`, invalidParameter, `serviceRegistries.registryArn is "a"`},
-		{"TooManyRegistries", `"serviceRegistries":` + list(2, `{}`), invalidParameter, "serviceRegistries has 2 items"},
+		{"SameTargetGroup", `"loadBalancers":` + list(2,
+			`{"targetGroupArn":"`+targetGroup+`","containerName":"app","containerPort":80}`), invalidParameter,
+			"twice"},
+		{"NoRegistry", `"serviceRegistries":[{"registryArn":"a"}]`, invalidParameter,
+			`serviceRegistries.registryArn is "a"`},
+		{"TooManyRegistries", `"serviceRegistries":` + list(2, `{}`), invalidParameter,
+			"serviceRegistries has 2 items"},
 		{"RegistryHalf", reg(`,"containerName":"app"`), invalidParameter, "together"},
 		{"RegistryBoth", reg(`,"containerName":"app","containerPort":80,"port":80`), invalidParameter, "not both"},
 		{"RegistryPort", reg(`,"port":0`), invalidParameter, "serviceRegistries.port is 0"},
-		{"RegistryOnBridge", reg(``), invalidParameter, "When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition."},
-		{"RegistryOfInstances", reg(`,"containerName":"app","containerPort":80`), notSupported, "serviceRegistries with networkMode bridge is not supported: "},
-		{"RegistryContainer", reg(`,"containerName":"web","containerPort":80`), invalidParameter, "The container web does not exist"},
+		{"RegistryOnBridge", reg(``), invalidParameter,
+			"When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition."},
+		{"RegistryOfInstances", reg(`,"containerName":"app","containerPort":80`), notSupported,
+			"serviceRegistries with networkMode bridge is not supported: "},
+		{"RegistryContainer", reg(`,"containerName":"web","containerPort":80`), invalidParameter,
+			"The container web does not exist"},
 		{"Grace", `"healthCheckGracePeriodSeconds":-1`, invalidParameter, "healthCheckGracePeriodSeconds is -1"},
 		{"Rebalancing", `"availabilityZoneRebalancing":"MAYBE"`, invalidParameter, "expected one of"},
-		{"Fargate", `"capacityProviderStrategy":[{"capacityProvider":"FARGATE_SPOT","weight":1}]`, notSupported, "FARGATE_SPOT"},
-		{"NoProvider", `"capacityProviderStrategy":[{"weight":1}]`, invalidParameter, "capacityProviderStrategy.capacityProvider"},
-		{"Base", `"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":100001}]`, invalidParameter, "is 100001"},
-		{"TwoBases", `"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":1},{"capacityProvider":"b","base":1}]`, invalidParameter, "2 items with a base"},
+		{"Fargate", `"capacityProviderStrategy":[{"capacityProvider":"FARGATE_SPOT","weight":1}]`, notSupported,
+			"FARGATE_SPOT"},
+		{"NoProvider", `"capacityProviderStrategy":[{"weight":1}]`, invalidParameter,
+			"capacityProviderStrategy.capacityProvider"},
+		{"Base", `"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":100001}]`, invalidParameter,
+			"is 100001"},
+		{"TwoBases",
+			`"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":1},{"capacityProvider":"b","base":1}]`, invalidParameter, "2 items with a base"},
 		{"Weight", `"capacityProviderStrategy":[{"capacityProvider":"a","weight":1001}]`, invalidParameter, "is 1001"},
-		{"NoWeight", `"capacityProviderStrategy":[{"capacityProvider":"a","base":1}]`, invalidParameter, "weight above 0"},
-		{"SameProvider", `"capacityProviderStrategy":` + list(2, `{"capacityProvider":"a","weight":1}`), invalidParameter, "twice"},
-		{"TooManyProviders", `"capacityProviderStrategy":` + list(21, `{"capacityProvider":"a","weight":1}`), invalidParameter, "has 21 items"},
+		{"NoWeight", `"capacityProviderStrategy":[{"capacityProvider":"a","base":1}]`, invalidParameter,
+			"weight above 0"},
+		{"SameProvider", `"capacityProviderStrategy":` + list(2, `{"capacityProvider":"a","weight":1}`),
+			invalidParameter, "twice"},
+		{"TooManyProviders", `"capacityProviderStrategy":` + list(21, `{"capacityProvider":"a","weight":1}`),
+			invalidParameter, "has 21 items"},
 		{"Threshold", breaker(`{"type":"BOUNDED_PERCENT","value":101}`), invalidParameter, "value is 101"},
 		{"ThresholdCount", breaker(`{"type":"COUNT","value":0}`), invalidParameter, "value is 0"},
 		{"ThresholdType", breaker(`{"type":"SOME","value":1}`), invalidParameter, "thresholdConfiguration.type"},
 		{"NoThresholdType", breaker(`{"value":1}`), invalidParameter, "type must not be empty"},
-		{"NoAlarms", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":[]}}`, invalidParameter, "alarmNames cannot be empty"},
-		{"TooManyAlarms", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":` + list(101, `"a"`) + `}}`, invalidParameter, "101 items"},
-		{"AlarmName", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":["` + strings.Repeat("a", 256) + `"]}}`, invalidParameter, "1 to 255 characters"},
-		{"EarlyHalf", `"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":50}}`, invalidParameter, "must have healthyPercent and sourceServiceRevisionCleanup"},
-		{"EarlyPercent", `"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":101,"sourceServiceRevisionCleanup":"BLOCKING"}}`, invalidParameter, "healthyPercent is 101"},
-		{"EarlyCleanup", `"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":1,"sourceServiceRevisionCleanup":"SOON"}}`, invalidParameter, "sourceServiceRevisionCleanup"},
-		{"Strategy", `"deploymentConfiguration":{"strategy":"SOON"}`, invalidParameter, "deploymentConfiguration.strategy"},
+		{"NoAlarms", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":[]}}`, invalidParameter,
+			"alarmNames cannot be empty"},
+		{"TooManyAlarms", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":` + list(101, `"a"`) + `}}`,
+			invalidParameter, "101 items"},
+		{"AlarmName", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":["` + strings.Repeat("a",
+			256) + `"]}}`, invalidParameter, "1 to 255 characters"},
+		{"EarlyHalf", `"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":50}}`,
+			invalidParameter, "must have healthyPercent and sourceServiceRevisionCleanup"},
+		{"EarlyPercent",
+			`"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":101,"sourceServiceRevisionCleanup":"BLOCKING"}}`, invalidParameter, "healthyPercent is 101"},
+		{"EarlyCleanup",
+			`"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":1,"sourceServiceRevisionCleanup":"SOON"}}`, invalidParameter, "sourceServiceRevisionCleanup"},
+		{"Strategy", `"deploymentConfiguration":{"strategy":"SOON"}`, invalidParameter,
+			"deploymentConfiguration.strategy"},
 	} {
 		for op, base := range map[string]string{"CreateService": `"serviceName":"new","taskDefinition":"shop","desiredCount":1`, "UpdateService": `"service":"web"`} {
 			t.Run(op+"/"+c.name, func(t *testing.T) {
@@ -219,29 +265,35 @@ func TestServiceBounds(t *testing.T) {
 	}
 	t.Run("LaunchTypeAndProviders", func(t *testing.T) {
 		b := newBerth(t)
-		_, code, message := b.answered(t, "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"launchType":"EC2","capacityProviderStrategy":[{"capacityProvider":"a","weight":1}]}`)
+		_, code, message := b.answered(t, "CreateService",
+			`{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"launchType":"EC2","capacityProviderStrategy":[{"capacityProvider":"a","weight":1}]}`)
 		if code != invalidParameter || !strings.Contains(message, "both a launch type and capacity provider strategy") {
 			t.Error(code, message)
 		}
 	})
 	t.Run("DaemonAndProviders", func(t *testing.T) {
 		b := newBerth(t)
-		_, code, _ := b.answered(t, "CreateService", `{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","capacityProviderStrategy":[{"capacityProvider":"a","weight":1}]}`)
+		_, code, _ := b.answered(t, "CreateService",
+			`{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","capacityProviderStrategy":[{"capacityProvider":"a","weight":1}]}`)
 		expect(t, "code", code, notSupported)
 	})
 }
 
 func TestRunTaskProviders(t *testing.T) {
 	b := newBerth(t)
-	in := &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop"), CapacityProviderStrategy: []types.CapacityProviderStrategyItem{
-		{CapacityProvider: new(account.ARN("capacity-provider", "spot")), Weight: 3}, {CapacityProvider: new("on-demand"), Base: 2},
-	}}
+	in := &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop"),
+		CapacityProviderStrategy: []types.CapacityProviderStrategyItem{
+			{CapacityProvider: new(account.ARN("capacity-provider", "spot")), Weight: 3},
+			{CapacityProvider: new("on-demand"), Base: 2},
+		}}
 	must(b.RunTask(t.Context(), in))(t)
-	expect(t, "providers", b.scheduler.lastSpec.Rules.Providers, []cluster.ProviderShare{{Provider: "spot", Weight: 3}, {Provider: "on-demand", Base: 2}})
+	expect(t, "providers", b.scheduler.lastSpec.Rules.Providers,
+		[]cluster.ProviderShare{{Provider: "spot", Weight: 3}, {Provider: "on-demand", Base: 2}})
 	in.LaunchType = types.LaunchTypeEc2
 	_, err := b.RunTask(t.Context(), in)
 	refused(t, err, invalidParameter, "both a launch type and capacity provider strategy")
-	in.LaunchType, in.CapacityProviderStrategy = "", []types.CapacityProviderStrategyItem{{CapacityProvider: new("spot")}}
+	in.LaunchType, in.CapacityProviderStrategy = "",
+		[]types.CapacityProviderStrategyItem{{CapacityProvider: new("spot")}}
 	_, err = b.RunTask(t.Context(), in)
 	refused(t, err, invalidParameter, "weight above 0")
 }

@@ -63,22 +63,24 @@ func (c *Cloud) DeployedFunction(ctx context.Context, folder string) (lambda.Fun
 
 // simulatedServices are the services that the simulated AWS serves, by the names in signatures and
 // in variables.
-var simulatedServices = map[string]string{
-	"ecs": "ECS", "elasticloadbalancing": "ELASTIC_LOAD_BALANCING_V2", "servicediscovery": "SERVICEDISCOVERY",
-	"monitoring":  "CLOUDWATCH",
-	"autoscaling": "AUTO_SCALING", "ec2": "EC2", "iam": "IAM", "ssm": "SSM",
+var simulatedServices = map[string][]string{
+	"ecs": {"ECS"}, "elasticloadbalancing": {"ELASTIC_LOAD_BALANCING", "ELASTIC_LOAD_BALANCING_V2"},
+	"servicediscovery": {"SERVICEDISCOVERY"}, "monitoring": {"CLOUDWATCH"}, "autoscaling": {"AUTO_SCALING"},
+	"ec2": {"EC2"}, "iam": {"IAM"}, "ssm": {"SSM"},
 }
 
 // IsSimulated reports whether the simulated AWS takes a service's calls. The service is the prefix
 // of IAM's actions.
 func IsSimulated(service string) bool {
-	return simulatedServices[service] != "" || service == "cloudwatch"
+	return simulatedServices[service] != nil || service == "cloudwatch"
 }
 
 // FleetEndpoints returns the variables, as NAME=value, by which functions find a simulated AWS.
 func FleetEndpoints(url string) (env []string) {
-	for _, name := range simulatedServices {
-		env = append(env, "AWS_ENDPOINT_URL_"+name+"="+url)
+	for _, names := range simulatedServices {
+		for _, name := range names {
+			env = append(env, "AWS_ENDPOINT_URL_"+name+"="+url)
+		}
 	}
 	slices.Sort(env)
 	return env

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,6 +93,10 @@ func motoBalancer(t *testing.T) *balancer {
 			"ATargetWhereNothingRunsIsUnhealthyAndSaysWhy":    "moto's targets are always healthy",
 			"NoSuchInstanceIsRefused":                         "moto checks no target",
 			"AnAddressInAGroupOfInstancesIsRefused":           "moto checks no target",
+			"ADrainingInstanceIsNeitherHealthyNorUnhealthy":   "moto drains nothing",
+			"AnInstanceWhereNothingRunsIsUnhealthyAndSaysWhy": "moto's instances are always InService",
+			"NoClassicLoadBalancer":                           "moto fails with status 500",
+			"NoSuchInstanceOfAClassicLoadBalancerIsRefused":   "moto checks no instance",
 		},
 	}
 	out, err := servicediscovery.NewFromConfig(b.config).CreateHttpNamespace(t.Context(),
@@ -122,8 +127,8 @@ func TestBalancing(t *testing.T) {
 				s.alarms.Client = cw.NewFromConfig(b.config, b.cloudWatch)
 			}
 			s.metrics = s.alarms.Client
-			checkClauses(t, b.knownDifferences, append(append(s.groupClauses(), s.registryClauses()...),
-				s.alarmClauses()...))
+			checkClauses(t, b.knownDifferences,
+				slices.Concat(s.groupClauses(), s.classicClauses(), s.registryClauses(), s.alarmClauses()))
 		})
 	}
 }

@@ -106,6 +106,14 @@ func (s *ecsSuite) clusterClauses() []clause {
 			}
 			return nil
 		}},
+		{"AnAgentFindsItsEndpoint", func() error {
+			got, err := forwardAndDecode[struct{ Endpoint, TelemetryEndpoint string }](s, "DiscoverPollEndpoint",
+				`{"cluster": %q}`, home)
+			if err != nil || got.Endpoint == "" || got.TelemetryEndpoint == "" {
+				return fmt.Errorf("%+v, %w", got, err)
+			}
+			return nil
+		}},
 		{"AClustersSettingsChange", func() error {
 			type settings struct {
 				Cluster struct {

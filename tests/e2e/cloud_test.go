@@ -194,6 +194,7 @@ func TestLocalCloud(t *testing.T) {
 			t.Parallel()
 			t.Run("ServiceScenario", func(t *testing.T) { runServiceScenario(t, l) })
 			t.Run("RolloutScenario", func(t *testing.T) { runRolloutScenario(t, l) })
+			t.Run("ClassicScenario", func(t *testing.T) { runClassicScenario(t, l) })
 		})
 		t.Run("ChaosScenario", func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,7 @@ func forwardOperations(t *testing.T, l *local) {
 	s.await("an instance", func() bool { return len(s.instances()) == 1 })
 	id := *s.instances()[0].ContainerInstanceArn
 	for _, c := range [][2]string{
-		{"ListClusters", `{}`},
+		{"ListClusters", `{}`}, {"DiscoverPollEndpoint", `{"containerInstance": "` + id + `"}`},
 		{"UpdateCluster", `{"cluster": "default", "settings": [{"name": "containerInsights", "value": "disabled"}]}`},
 		{"UpdateClusterSettings",
 			`{"cluster": "default", "settings": [{"name": "containerInsights", "value": "enabled"}]}`},

@@ -33,7 +33,8 @@ type visit struct {
 	path      string // of the EKS API; else it is the ECS API's or Berth's own
 	body      string
 	subject   string // what the log names, if the operation changes something
-	// refusal is the code of the answer to those who have the right, if the operation never succeeds.
+	// refusal is the code of the answer to those who have the right, if the operation never
+	// succeeds.
 	refusal string
 	// prepare runs before, until it returns true; nil is nothing to prepare.
 	prepare func(*walk) bool
@@ -75,6 +76,8 @@ var visits = []visit{
 	{operation: "DeleteAccountSetting", body: `{"name":"containerInsights"}`, subject: "containerInsights"},
 	{operation: "ListContainerInstances", body: `{"cluster":"walk"}`, prepare: (*walk).hasInstance},
 	{operation: "DescribeContainerInstances", body: `{"cluster":"walk","containerInstances":["{instance}"]}`},
+	{operation: "DiscoverPollEndpoint", body: `{"cluster":"walk","containerInstance":"{instance}"}`,
+		subject: "walk/{instance}"},
 	{operation: "UpdateContainerAgent", body: `{"cluster":"walk","containerInstance":"{instance}"}`,
 		refusal: "NoUpdateAvailableException"},
 	{operation: "PutAttributes",

@@ -67,7 +67,8 @@ func statements(t *testing.T, role string, n *yaml.Node) (all []grant) {
 // it in template.yaml, at a resource or at the condition that limits it. Avoid adding one.
 var wildcards = []string{
 	"ApiRole.PassThrough", "ApiRole.PassThroughUnscoped",
-	"DispatchRole.CloudMap", "DispatchRole.CloudMapInRoute53", "DispatchRole.DescribeGroups",
+	"DispatchRole.ClassicLoadBalancers", "DispatchRole.CloudMap", "DispatchRole.CloudMapInRoute53",
+	"DispatchRole.DescribeGroups",
 	"DispatchRole.DescribeTargetGroups", "DispatchRole.ListTasks", "DispatchRole.Protect",
 	"DispatchRole.Stream", "DispatchRole.TagTasks", "DispatchRole.TargetGroups", "DispatchRole.Tasks",
 	"HealthCheckRole.CloudMap", "HealthCheckRole.Look",

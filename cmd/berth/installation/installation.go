@@ -64,8 +64,8 @@ type Options struct {
 	// Audit gets a line for each change through the API; nil stands for Log.
 	Audit *slog.Logger
 
-	// Unwritable is called with the error when writing a file of the data folder fails, and with nil
-	// when it succeeds again. It may be nil, and must not call the installation.
+	// Unwritable is called with the error when writing a file of the data folder fails, and with
+	// nil when it succeeds again. It may be nil, and must not call the installation.
 	Unwritable func(err error)
 
 	// NewID returns request ids. They are random if it is nil.
@@ -356,10 +356,9 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 		"health-check": func(string) embedded.Function {
 			const name = "health-check"
 			h := &healthcheck.Handler{
-				State: i.stateFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
+				State: i.stateFor(name), LoadBalancers: i.AWS.LoadBalancers(), Registries: i.AWS.Registries,
 				Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name), Settings: *i.options.Settings,
-				Log:     i.loggerFor(name),
-				Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+				Log: i.loggerFor(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},
@@ -412,10 +411,11 @@ func (i *Installation) eventDecoder() awsevent.Decoder {
 // dispatchHandler makes the handler of dispatch with the ports of this name.
 func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
-		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
-		Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus, Scaling: i.Runtime.Queue("ManagedScalingQueue"),
-		Upgrades: i.Runtime.Queue("NodeGroupUpgradeQueue"),
-		Account:  i.options.Account, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.LoadBalancers(),
+		Registries: i.AWS.Registries, Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus,
+		Scaling: i.Runtime.Queue("ManagedScalingQueue"), Upgrades: i.Runtime.Queue("NodeGroupUpgradeQueue"),
+		Account: i.options.Account, Clock: i.clockFor(name),
+		Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package balancing calls Elastic Load Balancing, which has tasks as targets of target groups, and
-// Cloud Map, which has them as instances of its services (registries). Dispatch registers and
+// Package balancing calls Elastic Load Balancing, which has tasks as targets of target groups and
+// their machines as instances of Classic Load Balancers, and Cloud Map, which has tasks as
+// instances of its services (registries). Dispatch registers and
 // deregisters tasks with it, the health check reads their health. It is apart from package awsapi
 // so that only these functions have the clients. Errors are those of awsapi.CallError. Start at
 // [LoadBalancers.RegisterTargets].
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	classic "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
@@ -20,24 +22,29 @@ import (
 	"berth/shared/cluster"
 )
 
-// LoadBalancers calls Elastic Load Balancing (version 2, of application and network load balancers)
-// for target groups.
+// LoadBalancers calls Elastic Load Balancing: version 2 for target groups, which have ARNs, and
+// version 1 for Classic Load Balancers, which are named as [cluster.ClassicBalancer] does.
 type LoadBalancers struct {
-	Client *elb.Client
+	Client  *elb.Client
+	Classic *ClassicBalancers
 }
 
-// NewLoadBalancers returns the target groups that a configuration of the SDK leads to.
+// NewLoadBalancers returns the load balancers that a configuration of the SDK leads to.
 func NewLoadBalancers(c aws.Config) *LoadBalancers {
-	return &LoadBalancers{Client: elb.NewFromConfig(c)}
+	return &LoadBalancers{Client: elb.NewFromConfig(c), Classic: &ClassicBalancers{classic.NewFromConfig(c)}}
 }
 
 // targetBatch is how many targets one call registers.
 const targetBatch = 100
 
-// RegisterTargets registers addresses with a target group. It has no effect on those that are
+// RegisterTargets registers addresses with a target group, or their hosts with a Classic Load
+// Balancer. It has no effect on those that are
 // registered. If one address is refused, others of the same call may or may not be registered: the
 // caller registers them again, one by one.
 func (l *LoadBalancers) RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error {
+	if name, is := cluster.ClassicName(targetGroup); is {
+		return l.Classic.RegisterTargets(ctx, name, targets)
+	}
 	for batch := range slices.Chunk(targets, targetBatch) {
 		in := &elb.RegisterTargetsInput{TargetGroupArn: &targetGroup, Targets: targetDescriptions(batch)}
 		if _, err := l.Client.RegisterTargets(ctx, in); err != nil {
@@ -50,6 +57,9 @@ func (l *LoadBalancers) RegisterTargets(ctx context.Context, targetGroup string,
 // DeregisterTargets deregisters addresses from a target group. It ignores those that are not
 // registered.
 func (l *LoadBalancers) DeregisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error {
+	if name, is := cluster.ClassicName(targetGroup); is {
+		return l.Classic.DeregisterTargets(ctx, name, targets)
+	}
 	for batch := range slices.Chunk(targets, targetBatch) {
 		in := &elb.DeregisterTargetsInput{TargetGroupArn: &targetGroup, Targets: targetDescriptions(batch)}
 		if _, err := l.Client.DeregisterTargets(ctx, in); err != nil {
@@ -72,6 +82,9 @@ func targetDescriptions(targets []cluster.Address) []types.TargetDescription {
 func (l *LoadBalancers) TargetHealth(
 	ctx context.Context, targetGroup string,
 ) (map[cluster.Address]cluster.TargetHealth, error) {
+	if name, is := cluster.ClassicName(targetGroup); is {
+		return l.Classic.TargetHealth(ctx, name)
+	}
 	out, err := l.Client.DescribeTargetHealth(ctx, &elb.DescribeTargetHealthInput{TargetGroupArn: &targetGroup})
 	if err != nil {
 		return nil, fmt.Errorf("describing target health: %w", awsapi.CallError(err))
@@ -102,6 +115,9 @@ const (
 // DeregistrationDelay returns how long a deregistered target keeps its connections. Its task should
 // run that long.
 func (l *LoadBalancers) DeregistrationDelay(ctx context.Context, targetGroup string) (time.Duration, error) {
+	if name, is := cluster.ClassicName(targetGroup); is {
+		return l.Classic.DeregistrationDelay(ctx, name)
+	}
 	out, err := l.Client.DescribeTargetGroupAttributes(ctx,
 		&elb.DescribeTargetGroupAttributesInput{TargetGroupArn: &targetGroup})
 	if err != nil {

@@ -53,7 +53,7 @@ func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error
 	if s.Strategy == cluster.Daemon {
 		if desired != nil {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
-				"The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
+				cluster.DaemonDesiredCount)
 		}
 		if maxPercent != nil && *maxPercent != 100 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,

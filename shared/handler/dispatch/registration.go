@@ -55,8 +55,12 @@ func (reg *taskRegistration) isWanted(g cluster.Registration) bool {
 	return g.State == "" || reg.item.Again && g.State == cluster.RegistrationFailed
 }
 
-// TargetAddress returns the registration's address as load balancers take it.
+// TargetAddress returns the registration's address as load balancers take it. A Classic Load
+// Balancer takes the instance, without the port.
 func TargetAddress(g cluster.Registration) cluster.Address {
+	if _, classic := cluster.ClassicName(g.ARN); classic {
+		return cluster.Address{Host: g.Address}
+	}
 	return cluster.Address{Host: g.Address, Port: g.Port, ExternalID: g.ExternalID}
 }
 

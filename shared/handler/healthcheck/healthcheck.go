@@ -151,7 +151,9 @@ type reportedHealth struct {
 // answer, not an error.
 func (s *reportedHealth) noteError(arn string, err error) error {
 	code := cluster.ErrorCode(err)
-	if err == nil || code == cluster.CodeTargetGroupNotFound || code == cluster.CodeRegistryNotFound {
+	gone := code == cluster.CodeTargetGroupNotFound || code == cluster.CodeBalancerNotFound ||
+		code == cluster.CodeRegistryNotFound
+	if err == nil || gone {
 		if err != nil {
 			if s.gone == nil {
 				s.gone = map[string]bool{}

@@ -35,6 +35,7 @@ func (e *Service) Endpoint() *awsjson.Mux {
 		"UpdateContainerInstancesState": awsjson.TypedOperation(e.Instances.UpdateContainerInstancesState),
 		"RegisterContainerInstance":     awsjson.TypedOperation(e.Instances.RegisterContainerInstance),
 		"DeregisterContainerInstance":   awsjson.TypedOperation(e.Instances.DeregisterContainerInstance),
+		"DiscoverPollEndpoint":          awsjson.TypedOperation(e.Instances.DiscoverPollEndpoint),
 		"UpdateContainerAgent":          awsjson.TypedOperation(e.Instances.UpdateContainerAgent),
 		"PutAttributes":                 awsjson.TypedOperation(e.Attributes.PutAttributes),
 		"DeleteAttributes":              awsjson.TypedOperation(e.Attributes.DeleteAttributes),

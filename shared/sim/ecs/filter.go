@@ -57,6 +57,20 @@ func (s filterSubject) Groups(yield func(group string) bool) {
 	}
 }
 
+// DiscoverPollEndpoint answers for any instance and cluster, as ECS does. The agents of the
+// machines here poll nothing: the endpoints are under invalid, so that an agent of somebody's own
+// finds none.
+func (e *Instances) DiscoverPollEndpoint(
+	context.Context, *ecs.DiscoverPollEndpointInput,
+) (*ecs.DiscoverPollEndpointOutput, error) {
+	region := e.kernel.Account.Region
+	return &ecs.DiscoverPollEndpointOutput{
+		Endpoint:               new("https://ecs-a." + region + ".invalid/"),
+		TelemetryEndpoint:      new("https://ecs-t." + region + ".invalid/"),
+		ServiceConnectEndpoint: new("https://ecs-sc." + region + ".invalid/"),
+	}, nil
+}
+
 // UpdateContainerAgent refuses to update: every machine here has the newest agent, or says itself
 // which one it has and has no image to take another from.
 func (e *Instances) UpdateContainerAgent(

@@ -39,6 +39,7 @@ func (o *instanceOperations) operations() map[string]awsjson.Operation {
 			noteInstances(o, func(in *ecs.DeregisterContainerInstanceInput) (*string, []string) {
 				return in.Cluster, []string{*in.ContainerInstance}
 			})),
+		"DiscoverPollEndpoint": forwardOperation[ecs.DiscoverPollEndpointInput](u, "DiscoverPollEndpoint", nil, nil),
 		"UpdateContainerAgent": forwardOperation(u, "UpdateContainerAgent", o.checkUpdateAgent, nil),
 		"PutAttributes": forwardOperation(u, "PutAttributes", o.checkPutAttributes,
 			noteInstances(o, func(in *ecs.PutAttributesInput) (*string, []string) {

@@ -49,6 +49,11 @@ func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters,
 		}
 		p.Early, err = parseEarlySuccess(c.EarlySuccessCriteria)
 	}
+	if err == nil && p.Breaker != nil && p.Breaker.Enable &&
+		slices.ContainsFunc(input.Value(p.LoadBalancers), isClassic) {
+		err = input.Invalid("Deployment circuit breaker feature is not supported with Classic Load Balancers. Remove " +
+			"the Classic Load Balancer and try again.") // ECS's words
+	}
 	return p, err
 }
 
@@ -222,6 +227,7 @@ func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 var (
 	targetGroups = regexp.MustCompile(`^arn:[a-z-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:` +
 		`targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,32}$`)
+	classicNames = regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`)
 	registryARNs = regexp.MustCompile(`^arn:[a-z-]+:servicediscovery:[a-z0-9-]+:[0-9]{12}:service/[A-Za-z0-9_-]{1,64}$`)
 )
 
@@ -236,7 +242,8 @@ func checkPort(member string, n *int32) error {
 	return nil
 }
 
-// parseLoadBalancers reads at most 5 load balancers, each with a target group of its own.
+// parseLoadBalancers reads at most 5 load balancers, each with a target group of its own, or one
+// Classic Load Balancer.
 func parseLoadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, err error) {
 	if len(in) > cluster.MaxLoadBalancers {
 		return nil, input.Invalid("loadBalancers has %d items, but a service has at most %d.", len(in),
@@ -252,28 +259,55 @@ func parseLoadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, er
 		}
 		out = append(out, one)
 	}
+	if len(out) > 1 && slices.ContainsFunc(out, isClassic) {
+		return nil, input.Invalid("loadBalancers has %d items, but a service with a Classic Load Balancer has no "+
+			"other.", len(out))
+	}
 	return out, nil
 }
 
-// parseLoadBalancer reads one load balancer: target group, container and port. Classic Load
-// Balancers and blue/green settings are refused by name.
+// isClassic reports whether a load balancer is a Classic Load Balancer.
+func isClassic(l cluster.LoadBalancer) bool {
+	_, classic := cluster.ClassicName(l.TargetGroup)
+	return classic
+}
+
+// parseLoadBalancer reads one load balancer: target group or name, container and port. Blue/green
+// settings are refused by name.
 func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err error) {
-	err = refuseUnserved(
-		unserved{"loadBalancers.loadBalancerName (a Classic Load Balancer)", input.Value(l.LoadBalancerName) != ""},
-		unserved{"loadBalancers.advancedConfiguration", l.AdvancedConfiguration != nil})
-	switch {
-	case err != nil:
+	if l.AdvancedConfiguration != nil {
+		return out, input.Unsupported("loadBalancers.advancedConfiguration")
+	}
+	if out.TargetGroup, err = parseBalancer(input.Value(l.TargetGroupArn),
+		input.Value(l.LoadBalancerName)); err != nil {
 		return out, err
-	case !targetGroups.MatchString(input.Value(l.TargetGroupArn)):
-		return out, input.Invalid("loadBalancers.targetGroupArn is %.300q, expected the ARN of a target group.",
-			input.Value(l.TargetGroupArn))
-	case input.Value(l.ContainerName) == "":
-		return out, input.Invalid("loadBalancers.containerName must not be empty.")
-	case l.ContainerPort == nil:
+	}
+	if input.Value(l.ContainerName) == "" {
+		return out, input.Invalid("Container Name can not be blank.") // ECS's words
+	}
+	if l.ContainerPort == nil {
 		return out, input.Invalid("loadBalancers.containerPort must not be empty.")
 	}
-	out = cluster.LoadBalancer{TargetGroup: *l.TargetGroupArn, Container: *l.ContainerName, Port: int(*l.ContainerPort)}
+	out.Container, out.Port = *l.ContainerName, int(*l.ContainerPort)
 	return out, checkPort("loadBalancers.containerPort", l.ContainerPort)
+}
+
+// parseBalancer reads which target group or Classic Load Balancer is meant, by ARN or name. It is
+// an error of ECS to give both.
+func parseBalancer(arn, name string) (string, error) {
+	switch {
+	case arn != "" && name != "":
+		return "", input.Invalid("loadBalancerName and targetGroupArn cannot both be specified. You must specify " +
+			"either a loadBalancerName or a targetGroupArn.")
+	case name != "" && !classicNames.MatchString(name):
+		return "", input.Invalid("loadBalancers.loadBalancerName is %.300q, expected the name of a Classic Load "+
+			"Balancer: up to 32 letters, digits and hyphens.", name)
+	case name != "":
+		return cluster.ClassicBalancer(name), nil
+	case !targetGroups.MatchString(arn):
+		return "", input.Invalid("loadBalancers.targetGroupArn is %.300q, expected the ARN of a target group.", arn)
+	}
+	return arn, nil
 }
 
 // parseRegistries reads the Cloud Map service of a service, at most one. An A record needs no port.

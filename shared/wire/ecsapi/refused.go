@@ -15,7 +15,7 @@ const (
 	noExpress  = "an Express service's load balancer and roles are ECS's own; CreateService takes target groups"
 	noDaemons  = "managed daemons run on Managed Instances only; use a service with the scheduling strategy DAEMON"
 	noHooks    = "only blue/green, linear and canary deployments pause, which are not served"
-	noAgents   = "agents poll ECS itself and report to it, and Berth reads its events; give agents no other endpoint"
+	noAgents   = "agents report to ECS itself, and Berth reads its events; give agents no other endpoint"
 	noExec     = "a session leads to ECS's own task; call ECS itself with the ARN that it gave the task"
 	noConnect  = "no service belongs to a namespace, because Service Connect is not served"
 )
@@ -38,7 +38,7 @@ var refusedOperations = map[string][]string{
 	},
 	noHooks: {"ContinueServiceDeployment"},
 	noAgents: {
-		"DiscoverPollEndpoint", "SubmitAttachmentStateChanges", "SubmitContainerStateChange", "SubmitTaskStateChange",
+		"SubmitAttachmentStateChanges", "SubmitContainerStateChange", "SubmitTaskStateChange",
 	},
 	noExec:    {"ExecuteCommand"},
 	noConnect: {"ListServicesByNamespace"},
@@ -83,7 +83,7 @@ var (
 		{Member: "deploymentConfiguration.canaryConfiguration"},
 		{Member: "deploymentConfiguration.linearConfiguration"},
 		{Member: "deploymentConfiguration.lifecycleHooks"},
-		{Member: "loadBalancers.advancedConfiguration"}, {Member: "loadBalancers.loadBalancerName"},
+		{Member: "loadBalancers.advancedConfiguration"},
 		{Member: "serviceConnectConfiguration"},
 		{Member: "vpcLatticeConfigurations"}, {Member: "gatewayConnectors"}, {Member: "monitoring"},
 		{Member: "capacityProviderStrategy.capacityProvider",

@@ -148,6 +148,9 @@ func (o *taskDefinitions) checkRevision(ctx context.Context, r *cluster.Revision
 		if err := containerPort(d, l.Container, l.Port); err != nil {
 			return err
 		}
+		if err := checkFixedPort(d, &l); err != nil {
+			return err
+		}
 	}
 	for _, g := range r.Registries {
 		if err := checkRegistry(d, &g); err != nil {
@@ -155,6 +158,29 @@ func (o *taskDefinitions) checkRevision(ctx context.Context, r *cluster.Revision
 		}
 	}
 	return o.checkVolumes(ctx, r.TaskDefinition, r.Volumes, external)
+}
+
+// checkFixedPort refuses a Classic Load Balancer for a container port that has no fixed port on the
+// instance: its listeners lead to the same port of every instance (service load balancing, ECS
+// developer guide).
+func checkFixedPort(d *types.TaskDefinition, l *cluster.LoadBalancer) error {
+	switch name, classic := cluster.ClassicName(l.TargetGroup); {
+	case !classic || d.NetworkMode == types.NetworkModeHost:
+		return nil
+	case d.NetworkMode == types.NetworkModeAwsvpc:
+		return input.Invalid("Classic Load Balancers are not supported with the awsvpc network mode: %s takes "+
+			"instances. Use a target group with the target type ip.", name)
+	}
+	for _, c := range d.ContainerDefinitions {
+		for _, m := range c.PortMappings {
+			if input.Value(c.Name) == l.Container && int(input.Value(m.ContainerPort)) == l.Port &&
+				input.Value(m.HostPort) != 0 {
+				return nil
+			}
+		}
+	}
+	return input.Invalid("The container port %d of container %.255s has no hostPort. A Classic Load Balancer needs a "+
+		"fixed one, because its listeners lead to the same port of every instance.", l.Port, l.Container)
 }
 
 // deleteService answers with the service, which is DRAINING until its tasks have stopped.

@@ -136,8 +136,7 @@ func checkStrategy(in *ecs.CreateServiceInput, controller cluster.DeploymentCont
 	}
 	switch c := in.DeploymentConfiguration; {
 	case in.DesiredCount != nil:
-		return input.Invalid("The daemon scheduling strategy does not support a desired count. Remove desiredCount " +
-			"and try again.")
+		return input.Invalid(cluster.DaemonDesiredCount)
 	case c != nil && c.MaximumPercent != nil && *c.MaximumPercent != 100:
 		return input.Invalid("The daemon scheduling strategy does not support values for maximumPercent other than " +
 			"100.")

@@ -132,8 +132,13 @@ func providerShapes(shares []cluster.ProviderShare) []types.CapacityProviderStra
 // loadBalancerShapes returns load balancers as the API shows them.
 func loadBalancerShapes(in []cluster.LoadBalancer) []types.LoadBalancer {
 	return shape.ConvertEach(in, func(l cluster.LoadBalancer) types.LoadBalancer {
-		return types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container),
-			ContainerPort: new(int32(l.Port))}
+		out := types.LoadBalancer{ContainerName: new(l.Container), ContainerPort: new(int32(l.Port))}
+		if name, classic := cluster.ClassicName(l.TargetGroup); classic {
+			out.LoadBalancerName = &name
+		} else {
+			out.TargetGroupArn = new(l.TargetGroup)
+		}
+		return out
 	})
 }
 

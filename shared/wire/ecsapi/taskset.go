@@ -95,6 +95,10 @@ func (o *taskSetOperations) parseCreateTaskSet(in *ecs.CreateTaskSetInput) (spec
 	if spec.Network, err = shape.ParseNetwork(in.NetworkConfiguration); err != nil {
 		return spec, err
 	}
+	if slices.ContainsFunc(in.LoadBalancers,
+		func(l types.LoadBalancer) bool { return input.Value(l.LoadBalancerName) != "" }) {
+		return spec, input.Unsupported("loadBalancers.loadBalancerName")
+	}
 	if spec.LoadBalancers, err = parseLoadBalancers(in.LoadBalancers); err != nil {
 		return spec, err
 	}

@@ -45,7 +45,7 @@ const (
 	reasonFargate          = "tasks run on container instances that are registered with the cluster"
 	reasonCodeDeploy       = "CodeDeploy controls no services of Berth's; use ECS or EXTERNAL"
 	reasonBlueGreen        = "it belongs to blue/green, linear and canary deployments, which are not served"
-	reasonClassic          = "a Classic Load Balancer knows instances, not tasks; give a targetGroupArn"
+	reasonClassic          = "a task set has target groups only, as on AWS; give a targetGroupArn"
 	reasonGateway          = "Berth registers tasks with target groups and in Cloud Map only"
 )
 
