@@ -20,6 +20,7 @@ type builder struct {
 	// overbooking or threshold by name, and parameters by section and name.
 	nodeLines, typeLines, metricLines, parameterLines map[string]int
 	references                                        []typeReference
+	defragmentation                                   defragmentation
 	ignored                                           map[string]bool
 }
 
@@ -32,7 +33,7 @@ type typeReference struct {
 func newBuilder() *builder {
 	b := &builder{
 		nodeLines: map[string]int{}, typeLines: map[string]int{}, metricLines: map[string]int{},
-		parameterLines: map[string]int{}, ignored: map[string]bool{},
+		parameterLines: map[string]int{}, ignored: map[string]bool{}, defragmentation: newDefragmentation(),
 	}
 	b.out.Configuration = cluster.Configuration{
 		NodeTypes: map[string]cluster.NodeType{}, DomainPolicy: cluster.PolicyAdaptive,
@@ -228,7 +229,8 @@ func (b *builder) ignore(path ...string) { b.ignored[strings.Join(path, "/")] = 
 // have are noted.
 func (b *builder) addParameter(line int, section, name, value string) error {
 	key := section + "\x00" + name
-	if (section == placementSection || metricSections[section] != nil) && b.parameterLines[key] > 0 {
+	isKnown := section == placementSection || metricSections[section] != nil || isDefragmentation(section)
+	if isKnown && b.parameterLines[key] > 0 {
 		return errorAt(line, "section %s has %q on line %d already", section, name, b.parameterLines[key])
 	}
 	b.parameterLines[key] = line
@@ -244,11 +246,16 @@ func (b *builder) addParameter(line int, section, name, value string) error {
 		return nil
 	}
 	set := metricSections[section]
-	if set == nil {
+	switch {
+	case isDefragmentation(section) && name != "":
+		if err := b.defragmentation.add(section, name, value); err != nil {
+			return errorAt(line, "%s of section %s is %q: %v", name, section, value, err)
+		}
+		return nil
+	case set == nil && !isDefragmentation(section):
 		b.ignore(section, name)
 		return nil
-	}
-	if name == "" {
+	case name == "":
 		return errorAt(line, "a parameter of section %s has no name", section)
 	}
 	number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
@@ -283,6 +290,9 @@ func (b *builder) finish() (*Cluster, error) {
 		if err := cluster.CheckConfiguration(&one); err != nil {
 			return nil, errorAt(b.metricLines[name], "%s", messageOf(err))
 		}
+	}
+	for _, unused := range b.defragmentation.apply(&b.out.Configuration) {
+		b.ignore(unused...)
 	}
 	if err := cluster.CheckConfiguration(&b.out.Configuration); err != nil {
 		return nil, errorAt(1, "%s", messageOf(err))

@@ -95,6 +95,66 @@ func TestNamesWhatIsIgnored(t *testing.T) {
 	}
 }
 
+// settings returns a description with sections of fabricSettings; a section is its name and then
+// names and values.
+func settings(sections ...[]string) string {
+	text := `<ClusterManifest><NodeTypes><NodeType Name="a"/></NodeTypes><FabricSettings>`
+	for _, s := range sections {
+		text += `<Section Name="` + s[0] + `">`
+		for i := 1; i < len(s); i += 2 {
+			text += `<Parameter Name="` + s[i] + `" Value="` + s[i+1] + `"/>`
+		}
+		text += `</Section>`
+	}
+	return text + `</FabricSettings></ClusterManifest>`
+}
+
+// Metrics to defragment become metrics whose load is gathered. Where metrics ask for different
+// numbers of empty nodes, the largest one counts and the others are named, as is what stands for a
+// metric that is balanced.
+func TestReadsDefragmentation(t *testing.T) {
+	const empty, policy = "DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold",
+		"DefragmentationEmptyNodeDistributionPolicy"
+	for name, c := range map[string]struct {
+		text    string
+		want    *cluster.Rebalancing
+		ignored []string
+	}{
+		"Number": {settings([]string{"DefragmentationMetrics", "B", "True", "A", "true", "C", "false"},
+			[]string{empty, "A", "3", "B", "2", "C", "9"}, []string{policy, "A", "0", "C", "0"}),
+			&cluster.Rebalancing{EmptyMetrics: []string{"A", "B"}, EmptyInstances: 3, EmptyOverDomains: true},
+			[]string{policy + "/C", empty + "/B", empty + "/C"}},
+		"Share": {settings([]string{"DefragmentationMetrics", "A", "true"}, []string{empty, "A", "0.25"},
+			[]string{policy, "A", "1"}), &cluster.Rebalancing{EmptyMetrics: []string{"A"}, EmptyShare: 0.25}, nil},
+		"OneNode": {settings([]string{"DefragmentationMetrics", "A", "true"}, []string{empty, "A", "1.0"}),
+			&cluster.Rebalancing{EmptyMetrics: []string{"A"}, EmptyInstances: 1}, nil},
+		"NoMetric": {settings([]string{"DefragmentationMetrics", "A", "false"}, []string{empty, "A", "2"}), nil,
+			[]string{empty + "/A"}},
+		"BesideBalancing": {settings([]string{"PlacementAndLoadBalancing", "LoadBalancingEnabled", "true"},
+			[]string{"DefragmentationMetrics", "A", "true"}, []string{empty, "A", "2"}),
+			&cluster.Rebalancing{Enabled: true, EmptyMetrics: []string{"A"}, EmptyInstances: 2}, nil},
+		"NoNumber": {settings([]string{"DefragmentationMetrics", "A", "true"}), nil,
+			[]string{"DefragmentationMetrics/A"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := servicefabric.Read([]byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, "rebalancing", got.Configuration.Rebalancing, c.want)
+			expect(t, "ignored", got.Ignored, c.ignored)
+		})
+	}
+	for _, c := range [][]string{
+		{"DefragmentationMetrics", "A", "yes"}, {empty, "A", "-0.1"}, {empty, "A", "1.5"}, {empty, "A", "NaN"},
+		{empty, "A", "10001"}, {policy, "A", "2"}, {policy, "", "1"},
+	} {
+		if got, err := servicefabric.Read([]byte(settings(c))); err == nil {
+			t.Errorf("%v is read as %+v, expected an error", c, got.Configuration.Rebalancing)
+		}
+	}
+}
+
 // A document that is malformed or contradicts itself is refused with the line and the reason.
 func TestRefusesMalformedManifests(t *testing.T) {
 	manifest, config := file(t, "ClusterManifest.xml"), file(t, "ClusterConfig.json")
