@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -76,16 +77,23 @@ type Metric struct {
 	Weight Weight `json:"w,omitempty"` // empty: Low
 }
 
-// MoveCost is how much it costs to move a task (P10): Zero 0, Low 1, Medium 15, High 40.
+// MoveCost is how much it costs to move a task (P10): Zero 0, Low 1, Medium 15, High 40, VeryHigh
+// 100, or a whole number up to [MostMoveCost]. Tasks with VeryHigh move only to repair what breaks a
+// rule, not to balance the cluster.
 type MoveCost string
 
-// The move costs of Service Fabric. A service that names none has Low.
+// The move costs of Service Fabric. A service that names none has Low. Service Fabric's number for
+// VeryHigh is not published; this one is Berth's.
 const (
-	CostZero   MoveCost = "Zero"
-	CostLow    MoveCost = "Low"
-	CostMedium MoveCost = "Medium"
-	CostHigh   MoveCost = "High"
+	CostZero     MoveCost = "Zero"
+	CostLow      MoveCost = "Low"
+	CostMedium   MoveCost = "Medium"
+	CostHigh     MoveCost = "High"
+	CostVeryHigh MoveCost = "VeryHigh"
 )
+
+// MostMoveCost bounds move costs that are numbers.
+const MostMoveCost = 1000
 
 // Units returns the cost of a move in Service Fabric's numbers (P10).
 func (c MoveCost) Units() int {
@@ -96,12 +104,17 @@ func (c MoveCost) Units() int {
 		return 15
 	case CostHigh:
 		return 40
+	case CostVeryHigh:
+		return 100
+	}
+	if n, err := strconv.Atoi(string(c)); err == nil {
+		return n
 	}
 	return 1
 }
 
-// MoveCosts are all move costs, the lowest first.
-var MoveCosts = []MoveCost{CostZero, CostLow, CostMedium, CostHigh}
+// MoveCosts are the move costs with a name, the lowest first.
+var MoveCosts = []MoveCost{CostZero, CostLow, CostMedium, CostHigh, CostVeryHigh}
 
 // Rules say where tasks may and should run: those of a service, of a RunTask request, or of a
 // standalone task.

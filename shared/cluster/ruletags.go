@@ -44,7 +44,7 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 	case TagMetrics:
 		r.Metrics, err = ReadMetrics(text)
 	case TagMoveCost:
-		r.MoveCost, err = oneOf("The move cost", text, MoveCosts)
+		r.MoveCost, err = readMoveCost(text)
 	case TagStrategy:
 		r.Scoring = text
 	case TagRebalancing:
@@ -53,6 +53,19 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here.", key)
 	}
 	return err
+}
+
+// readMoveCost returns the move cost that text names, or is as a whole number.
+func readMoveCost(text string) (MoveCost, error) {
+	if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= MostMoveCost {
+		return MoveCost(strconv.Itoa(n)), nil
+	}
+	c, err := oneOf("The move cost", text, MoveCosts)
+	if err != nil {
+		return "", Errorf(CodeInvalidParameter, "The move cost is %.40q, expected one of %v or a whole number from 0 to %d.",
+			text, MoveCosts, MostMoveCost)
+	}
+	return c, nil
 }
 
 // oneOf returns the value that text names in any case, or the empty value for an empty text.

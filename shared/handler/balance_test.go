@@ -52,6 +52,7 @@ func TestPlacement_Balancing(t *testing.T) {
 	}{
 		"OffByDefault":        {nil, cluster.Rules{}, false},
 		"OffForTheService":    {on, cluster.Rules{Rebalancing: cluster.SwitchOff}, false},
+		"VeryHighMoveCost":    {on, cluster.Rules{MoveCost: cluster.CostVeryHigh}, false},
 		"OnForTheServiceOnly": {nil, cluster.Rules{Rebalancing: cluster.SwitchOn}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

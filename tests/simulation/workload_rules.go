@@ -18,6 +18,10 @@ import (
 
 // Actions on placement rules and configuration. What they set is drawn from the action's Pick.
 
+// moveCosts are the costs that services are drawn from. VeryHigh differs from High only in balancing,
+// which is off here.
+var moveCosts = []cluster.MoveCost{cluster.CostZero, cluster.CostLow, cluster.CostMedium, cluster.CostHigh}
+
 // newDraw returns the source of random numbers of one action.
 func newDraw(pick uint64) *rand.Rand { return rand.New(rand.NewPCG(pick, 0x72756c65)) }
 
@@ -80,7 +84,7 @@ func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 		out.DomainPolicy = domainPolicies[r.IntN(len(domainPolicies))]
 	}
 	if r.IntN(4) == 0 {
-		out.MoveCost = cluster.MoveCosts[r.IntN(len(cluster.MoveCosts))]
+		out.MoveCost = moveCosts[r.IntN(len(moveCosts))]
 	}
 	if r.IntN(4) == 0 {
 		out.Scoring = "least-fragmentation"

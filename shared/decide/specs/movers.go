@@ -64,7 +64,8 @@ func Balancers(snap *snapshot.Snapshot, cache *Cache, all bool) map[string]moves
 			on = s.Rules.Rebalancing == cluster.SwitchOn
 		}
 		_, most := s.TaskBounds(s.Desired)
-		owner.Fixed = !on || !s.Steady || !s.Deployment.IsCompleted() || len(s.Older) > 0 || most <= s.Desired
+		owner.Fixed = !on || !s.Steady || !s.Deployment.IsCompleted() || len(s.Older) > 0 || most <= s.Desired ||
+			s.Rules.MoveCost == cluster.CostVeryHigh
 		owner.StartFirst, owner.KeepProvider = true, len(s.Providers) > 0
 		out[short] = owner
 	}
