@@ -78,8 +78,8 @@ type Metric struct {
 }
 
 // MoveCost is how much it costs to move a task (P10): Zero 0, Low 1, Medium 15, High 40, VeryHigh
-// 100, or a whole number up to [MostMoveCost]. Tasks with VeryHigh move only to repair what breaks a
-// rule, not to balance the cluster.
+// 100, or a whole number up to [MostMoveCost]. Tasks with VeryHigh move only to repair what breaks
+// a rule, not to balance the cluster.
 type MoveCost string
 
 // The move costs of Service Fabric. A service that names none has Low. Service Fabric's number for
@@ -135,6 +135,8 @@ type Rules struct {
 	External bool `json:"x,omitempty"`
 	// Rebalancing says whether tasks move to balance the cluster (P15); empty: as the cluster says.
 	Rebalancing Switch `json:"b,omitempty"`
+	// Scaling changes a service's desired count by its load; nil for none.
+	Scaling *LoadScaling `json:"l,omitempty"`
 }
 
 // Switch is on, off, or empty for what applies otherwise.

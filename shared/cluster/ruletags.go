@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Tags of a service or of RunTask that set a part of its [Rules] for which the ECS API has no
@@ -17,6 +19,7 @@ const (
 	TagMoveCost     = "berth:move-cost"
 	TagStrategy     = "berth:strategy"
 	TagRebalancing  = "berth:rebalancing" // on or off
+	TagScaling      = "berth:scaling"     // see [ReadLoadScaling]
 )
 
 // Bounds of [Rules]; those of strategies and constraints are ECS's own.
@@ -29,7 +32,8 @@ const (
 )
 
 // RuleTags are the names of the tags that [ApplyRuleTag] knows.
-var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy, TagRebalancing}
+var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy, TagRebalancing,
+	TagScaling}
 
 // ApplyRuleTag sets the part of the rules that the tag names. An empty value resets it. A value
 // that cannot be read is an InvalidParameterException, which says what was expected. Expressions
@@ -47,6 +51,8 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 		r.MoveCost, err = readMoveCost(text)
 	case TagStrategy:
 		r.Scoring = text
+	case TagScaling:
+		r.Scaling, err = ReadLoadScaling(text)
 	case TagRebalancing:
 		r.Rebalancing, err = oneOf("Rebalancing", text, Switches)
 	default:
@@ -62,8 +68,8 @@ func readMoveCost(text string) (MoveCost, error) {
 	}
 	c, err := oneOf("The move cost", text, MoveCosts)
 	if err != nil {
-		return "", Errorf(CodeInvalidParameter, "The move cost is %.40q, expected one of %v or a whole number from 0 to %d.",
-			text, MoveCosts, MostMoveCost)
+		return "", Errorf(CodeInvalidParameter,
+			"The move cost is %.40q, expected one of %v or a whole number from 0 to %d.", text, MoveCosts, MostMoveCost)
 	}
 	return c, nil
 }
@@ -228,7 +234,8 @@ const maxOverbooking = 1000
 // IsEmpty reports whether no rule is set.
 func (r *Rules) IsEmpty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
-		r.MoveCost == "" && r.Scoring == "" && r.Rebalancing == "" && len(r.Providers) == 0 && !r.External
+		r.MoveCost == "" && r.Scoring == "" && r.Rebalancing == "" && r.Scaling == nil &&
+		len(r.Providers) == 0 && !r.External
 }
 
 // MayForceMoves reports whether tasks under these rules may have to leave an instance that they run
@@ -282,6 +289,113 @@ func CheckRebalancing(r *Rebalancing) error {
 		r.EmptyShare > 0 {
 		return Errorf(CodeInvalidParameter, "To empty instances, name the metrics in emptyMetrics and one of "+
 			"emptyInstances and emptyShare.")
+	}
+	return nil
+}
+
+// LoadScaling changes a service's desired count by the average load of its RUNNING tasks (Service
+// Fabric, "Auto scaling": AveragePartitionLoadScalingTrigger,
+// PartitionInstanceCountScaleMechanism).
+type LoadScaling struct {
+	Metric string `json:"m"` // one of the service's
+	// Below Lower the count falls by Increment, above Upper it rises.
+	Lower     float64 `json:"l"`
+	Upper     float64 `json:"u"`
+	Increment int     `json:"s"`
+	// The count stays from Min to Max; a Max of -1 is the number of instances that could run the
+	// tasks.
+	Min             int `json:"a"`
+	Max             int `json:"z"`
+	IntervalSeconds int `json:"i"` // from one look at the load to the next
+}
+
+// The limits of [LoadScaling]. Reported loads are applied every ten seconds.
+const (
+	leastScalingInterval   = 10
+	mostScalingInterval    = 24 * 60 * 60
+	defaultScalingInterval = 60
+	mostScalingIncrement   = 1000
+	mostScalingLoad        = 1e15
+)
+
+// Interval returns the time from one look at the load to the next.
+func (l *LoadScaling) Interval() time.Duration { return time.Duration(l.IntervalSeconds) * time.Second }
+
+// String returns the text that [ReadLoadScaling] reads.
+func (l *LoadScaling) String() string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	return fmt.Sprintf("metric=%s lower=%s upper=%s min=%d max=%d increment=%d interval=%d", l.Metric, number(l.Lower),
+		number(l.Upper), l.Min, l.Max, l.Increment, l.IntervalSeconds)
+}
+
+// ReadLoadScaling reads members in any order: "metric=connections lower=100 upper=400 min=2
+// max=10". increment is 1 and interval 60 if they are missing. An empty text is nil. What cannot be
+// read is an InvalidParameterException that says what is expected.
+func ReadLoadScaling(text string) (*LoadScaling, error) {
+	if text == "" {
+		return nil, nil
+	}
+	given := map[string]string{"increment": "1", "interval": strconv.Itoa(defaultScalingInterval)}
+	seen := map[string]bool{}
+	for _, member := range strings.Fields(text) {
+		name, value, _ := strings.Cut(member, "=")
+		switch name {
+		case "metric", "lower", "upper", "min", "max", "increment", "interval":
+		default:
+			return nil, Errorf(CodeInvalidParameter,
+				"Scaling has the member %.40q, expected metric, lower, upper, min, "+
+					"max, increment and interval, such as metric=connections lower=100 upper=400 min=2 max=10.", name)
+		}
+		if seen[name] {
+			return nil, Errorf(CodeInvalidParameter, "Scaling has the member %s twice.", name)
+		}
+		given[name], seen[name] = value, true
+	}
+	l := &LoadScaling{Metric: given["metric"]}
+	if err := checkMetric(l.Metric); err != nil {
+		return nil, err
+	}
+	for _, of := range []struct {
+		name string
+		to   *float64
+	}{{"lower", &l.Lower}, {"upper", &l.Upper}} {
+		x, err := strconv.ParseFloat(given[of.name], 64)
+		if err != nil || !(x >= 0 && x <= mostScalingLoad) {
+			return nil, Errorf(CodeInvalidParameter, "The member %s of scaling is %.40q, expected a load from 0 to %g.",
+				of.name, given[of.name], mostScalingLoad)
+		}
+		*of.to = x
+	}
+	for _, of := range []struct {
+		name        string
+		to          *int
+		least, most int
+	}{
+		{"min", &l.Min, 1, math.MaxInt32}, {"max", &l.Max, -1, math.MaxInt32},
+		{"increment", &l.Increment, 1, mostScalingIncrement},
+		{"interval", &l.IntervalSeconds, leastScalingInterval, mostScalingInterval},
+	} {
+		n, err := strconv.Atoi(given[of.name])
+		if err != nil || n < of.least || n > of.most {
+			return nil, Errorf(CodeInvalidParameter, "The member %s of scaling is %.40q, expected a whole number from "+
+				"%d to %d.", of.name, given[of.name], of.least, of.most)
+		}
+		*of.to = n
+	}
+	return l, l.check()
+}
+
+// check compares the members with each other.
+func (l *LoadScaling) check() error {
+	switch {
+	case l.Lower >= l.Upper:
+		return Errorf(CodeInvalidParameter,
+			"Scaling has lower %g and upper %g, expected a lower one below the upper one.",
+			l.Lower, l.Upper)
+	case l.Max != -1 && l.Max < l.Min:
+		return Errorf(CodeInvalidParameter,
+			"Scaling has min %d and max %d, expected a max of %d or more, or of -1 for "+
+				"the number of instances.", l.Min, l.Max, l.Min)
 	}
 	return nil
 }

@@ -112,6 +112,8 @@ type ServiceStatus struct {
 	MoveGaveUp bool `json:"gu,omitempty"`
 	// Unrepaired says which rule tasks violate where they are, if no set of moves repairs it.
 	Unrepaired string `json:"un,omitempty"`
+	// ScaledAt is when the interval began in which the load has changed the desired count last.
+	ScaledAt time.Time `json:"la,omitzero"`
 	// Rebalancing is set while tasks move to balance the zones (S13).
 	Rebalancing bool `json:"rz,omitempty"`
 

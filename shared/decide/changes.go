@@ -148,6 +148,8 @@ func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 	switch d.Kind {
 	case state.DueService:
 		c.services[d.Subject], c.mayMove[d.Subject] = true, true
+	case state.DueLoadScaling:
+		c.services[d.Subject] = true
 	case state.DueRequest:
 		c.requests[d.Subject] = true
 	case state.DueWaiting:

@@ -19,6 +19,7 @@ func Decide(warm *WarmSnapshot, changes *Changes, now time.Time, settings Settin
 
 	addAffectedServices(view, changes)
 	scheduleDisconnectTimeouts(view, commits, changes)
+	scaleServices(view, commits, changes)
 	reserveForDaemons(view, warm, changes.services)
 	placedDaemons := reconcileServices(view, commits, changes, cluster.Daemon)
 	finishOrphanedTasks(view, commits, changes)

@@ -203,6 +203,8 @@ const (
 	// DueBalance makes placement look at the balance of the cluster. Its subject is empty, or
 	// BalanceOnce.
 	DueBalance DueKind = "balance"
+	// DueLoadScaling makes placement look at the load that a service's desired count follows.
+	DueLoadScaling DueKind = "load-scaling"
 	// DueScaling makes managed scaling decide on a capacity provider that scales out at once.
 	DueScaling DueKind = "scaling"
 	// DueInstance makes task-state-change ask ECS about an instance that is not available.

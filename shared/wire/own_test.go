@@ -143,10 +143,12 @@ func TestRules(t *testing.T) {
 
 	name := *made.ServiceName
 	status, out := b.own(t, "UpdateServiceRules",
-		`{"cluster":"prod","service":"`+name+`","constraint":"","metrics":[{"name":"sessions","load":7,"weight":"Low"}],"moveCost":"high"}`)
+		`{"cluster":"prod","service":"`+name+`","constraint":"","metrics":[{"name":"sessions","load":7,"weight":"Low"}],"moveCost":"high",`+
+			`"scaling":"upper=9 lower=2 metric=sessions min=1 max=4"}`)
 	expect(t, "status", status, 200)
 	expect(t, "updated", out, map[string]any{
-		"service": name, "moveCost": "High", "metrics": []any{map[string]any{"name": "sessions", "load": 7.0,
+		"service": name, "moveCost": "High",
+		"scaling": "metric=sessions lower=2 upper=9 min=1 max=4 increment=1 interval=60", "metrics": []any{map[string]any{"name": "sessions", "load": 7.0,
 			"weight": "Low"}}, "domainPolicy": string(b.scheduler.lastMade.Rules.DomainPolicy),
 	})
 	b.scheduler.services["prod/"+name].Service.Blocked = &cluster.Diagnosis{Evaluated: 2, Unplaced: 1,

@@ -28,10 +28,10 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), volumes(),
-		madeGroups),
+	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
+		volumes(), madeGroups),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
-		askedChanges, rebalancing(), volumes(), madeGroups),
+		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -54,6 +54,20 @@ func launchTypes() (fields []string) {
 		".Types[].Architecture", ".Types[].GPUs", ".Types[].Interfaces", ".Types[].Memory", ".Types[].Name",
 		".Types[].VCPUs"} {
 		fields = append(fields, "scaling# *cluster.ScalingHistory.Launches"+field)
+	}
+	return fields
+}
+
+// loadScaling returns the fields of desired counts that follow the load, which the first two
+// versions did not have.
+func loadScaling() []string {
+	fields := []string{"service# *cluster.Service.ServiceStatus.ScaledAt"}
+	for _, field := range []string{"", ".Metric", ".Lower", ".Upper", ".Increment", ".Min", ".Max",
+		".IntervalSeconds"} {
+		for _, of := range []string{"service# *cluster.Service.ServiceSpec", "task# *cluster.Task.TaskSpec",
+			"request# *state.Request"} {
+			fields = append(fields, of+".Rules.Scaling"+field)
+		}
 	}
 	return fields
 }

@@ -45,7 +45,28 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, expected one of %s.",
 			cluster.TagStrategy, r.Scoring, strings.Join(placement.ScoringNames(), ", "))
 	}
+	if err := checkScaling(r, strategy); err != nil {
+		return err
+	}
 	return cluster.CheckMetrics(r.Metrics)
+}
+
+// checkScaling refuses scaling by load where it cannot apply: for DAEMON services, and by a metric
+// that the tasks do not have.
+func checkScaling(r *cluster.Rules, strategy cluster.SchedulingStrategy) error {
+	switch {
+	case r.Scaling == nil:
+		return nil
+	case strategy == cluster.Daemon:
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The daemon scheduling strategy does not support the tag %s: it runs one task on each instance.",
+			cluster.TagScaling)
+	case !slices.ContainsFunc(r.Metrics, func(m cluster.Metric) bool { return m.Name == r.Scaling.Metric }):
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Tag %s names the metric %.130s, expected one of those of the service (%s).", cluster.TagScaling,
+			r.Scaling.Metric, cluster.TagMetrics)
+	}
+	return nil
 }
 
 // checkExpression refuses an expression that does not parse. what names it in the error. An empty

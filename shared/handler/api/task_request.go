@@ -139,6 +139,10 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 		Overrides: spec.Overrides.WithOptions(spec.Options),
 		Needs:     needs, Network: spec.Network, Tags: tags, Params: spec.Params,
 	}
+	if spec.Rules.Scaling != nil {
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter,
+			"Tag %s is given, expected only for services: it changes their desired count.", cluster.TagScaling)
+	}
 	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), checkNetwork(def, spec.Network)); err != nil {
 		return nil, err
 	}

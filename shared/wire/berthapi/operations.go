@@ -112,6 +112,7 @@ type RulesInput struct {
 	MoveCost     *string        `json:"moveCost,omitempty"`
 	Strategy     *string        `json:"strategy,omitempty"`
 	Rebalancing  *string        `json:"rebalancing,omitempty"` // on or off
+	Scaling      *string        `json:"scaling,omitempty"`     // as in the tag berth:scaling
 }
 
 // A MetricInput is a default load as Berth or Service Fabric describes it. Berth's tasks are
@@ -161,6 +162,7 @@ type RulesOutput struct {
 	MoveCost     string     `json:"moveCost,omitempty"`
 	Strategy     string     `json:"strategy,omitempty"`
 	Rebalancing  string     `json:"rebalancing,omitempty"`
+	Scaling      string     `json:"scaling,omitempty"`
 	Diagnosis    *Diagnosis `json:"diagnosis,omitempty"`
 	// Notes says what of an update does not count.
 	Notes []string `json:"notes,omitempty"`
@@ -248,6 +250,7 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 	for key, text := range map[string]*string{
 		cluster.TagDomainPolicy: in.DomainPolicy, cluster.TagConstraint: in.Constraint,
 		cluster.TagMoveCost: in.MoveCost, cluster.TagStrategy: in.Strategy, cluster.TagRebalancing: in.Rebalancing,
+		cluster.TagScaling: in.Scaling,
 	} {
 		if text != nil {
 			out[key] = *text
@@ -277,6 +280,9 @@ func rulesOutput(v *cluster.Service) *RulesOutput {
 		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint,
 		MoveCost: string(r.MoveCost), Strategy: r.Scoring, Rebalancing: string(r.Rebalancing),
 		Diagnosis: DiagnosisOf(v.Blocked),
+	}
+	if r.Scaling != nil {
+		out.Scaling = r.Scaling.String()
 	}
 	for _, m := range r.Metrics {
 		out.Metrics = append(out.Metrics, Metric{Name: m.Name, Load: m.Load, Weight: string(m.Weight)})
