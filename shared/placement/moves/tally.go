@@ -54,8 +54,8 @@ func newTally(b *balancing) *tally {
 	t.addSpreads()
 	if slices.ContainsFunc(b.metrics, func(g metricGoal) bool { return g.Gather }) {
 		t.wanted = min(b.goals.EmptyCount, len(p.instances))
-		t.countEmpty()
 	}
+	t.countEmpty()
 	return t
 }
 
@@ -138,9 +138,7 @@ func (t *tally) move(task, from, to int32) {
 		t.spreads[n].add(from, -1)
 		t.spreads[n].add(to, 1)
 	}
-	if t.wanted > 0 {
-		t.countEmpty()
-	}
+	t.countEmpty()
 }
 
 // countEmpty counts the instances without load of the gathered metrics.

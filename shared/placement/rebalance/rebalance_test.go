@@ -1,6 +1,7 @@
 package rebalance
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -206,7 +207,25 @@ func TestValidate(t *testing.T) {
 		"NegativeNeed": {func(p *Problem) { p.Tasks[3].Needs[1] = -1 }, "task 3 needs -1"},
 		"Balance": {func(p *Problem) { p.Balances[0].Second = 2 },
 			"balance 0 is between resources 0 and 2, expected 0 to 1"},
-		"Overflow": {func(p *Problem) { p.Resources[0].Overload = 1 << 60 }, "costs may reach"},
+		"Base": {func(p *Problem) { p.Instances[1].Base = []int64{1} },
+			"instance 1 has 1 base loads, expected 2"},
+		"EvennessBelow": {func(p *Problem) { p.Evens = []Evenness{{Resource: -1, Mean: 1}} },
+			"evenness 0 is of resource -1"},
+		"EvennessBeyond": {func(p *Problem) { p.Evens = []Evenness{{Resource: 2, Mean: 1}} },
+			"evenness 0 is of resource 2"},
+		"EvennessMean":   {func(p *Problem) { p.Evens = []Evenness{{Weight: 1}} }, "with mean 0"},
+		"EvennessNoMean": {func(p *Problem) { p.Evens = []Evenness{{Mean: math.NaN()}} }, "with mean NaN"},
+		"EvennessWeight": {func(p *Problem) { p.Evens = []Evenness{{Mean: 1, Weight: -1}} },
+			"weight -1, expected 0 to 1,"},
+		"EvennessApart": {func(p *Problem) { p.Evens = []Evenness{{Mean: 1, Apart: []bool{true}}} },
+			"evenness 0 knows 1 instances, expected 4"},
+		"SpreadBelow": {func(p *Problem) { p.Spreads = []Spread{{Service: -1}} }, "spread 0 is of service -1"},
+		"SpreadBeyond": {func(p *Problem) { p.Spreads = []Spread{{Service: 6}} },
+			"of service 6 over 0 instances, expected 0 to 5"},
+		"SpreadGroups": {func(p *Problem) { p.Spreads = []Spread{{GroupOf: []int32{0, 0, 0}}} },
+			"over 3 instances, expected 0 to 5, and 4 instances"},
+		"SpreadGroup": {func(p *Problem) { p.Spreads = []Spread{{GroupOf: []int32{0, 0, -1, 0}}} }, "groups from 0"},
+		"Overflow":    {func(p *Problem) { p.Resources[0].Overload = 1 << 60 }, "costs may reach"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := drawProblem(1, 4, 10)

@@ -49,6 +49,7 @@ func costOf(p *Problem, at []int32) (cost int64) {
 	for i := range p.Instances {
 		x := &p.Instances[i]
 		used := make([]int64, len(p.Resources))
+		copy(used, x.Base)
 		for t := range p.Tasks {
 			if at[t] == int32(i) {
 				for r, n := range p.Tasks[t].Needs {
@@ -62,6 +63,25 @@ func costOf(p *Problem, at []int32) (cost int64) {
 		for _, b := range p.Balances {
 			first, second := x.Capacity[b.First]-used[b.First], x.Capacity[b.Second]-used[b.Second]
 			cost += b.Weight * max(0, b.Ratio*first-second)
+		}
+		for _, e := range p.Evens {
+			if off := float64(used[e.Resource])/e.Mean - 1; e.Apart == nil || !e.Apart[i] {
+				cost += int64(e.Weight * off * off)
+			}
+		}
+	}
+	for _, x := range p.Spreads {
+		inGroup := map[int32]int64{}
+		for t := range p.Tasks {
+			if group := at[t]; p.Tasks[t].Service == x.Service {
+				if x.GroupOf != nil {
+					group = x.GroupOf[group]
+				}
+				inGroup[group]++
+			}
+		}
+		for _, n := range inGroup {
+			cost += x.Weight * n * n
 		}
 	}
 	moved := make([]int64, len(p.Services)+1)
@@ -77,6 +97,9 @@ func costOf(p *Problem, at []int32) (cost int64) {
 
 // held returns how much of a resource is taken up on the instance.
 func held(p *Problem, at []int32, i int32, r int) (sum int64) {
+	if base := p.Instances[i].Base; base != nil {
+		sum = base[r]
+	}
 	for t, x := range p.Tasks {
 		if at[t] == i || p.Resources[r].Transit && x.Start == i {
 			sum += x.Needs[r]
@@ -107,6 +130,15 @@ func zoneCount(p *Problem, at []int32, s int32) (n int) {
 // worsens returns the rule that a change of the assignment breaks further, or "". Rules are those
 // of [Problem].
 func worsens(p *Problem, before, after []int32) string {
+	for t := range p.Tasks {
+		switch {
+		case before[t] == after[t]:
+		case p.Tasks[t].Fixed:
+			return "fixed"
+		case p.Allows != nil && !p.Allows(int32(t), after[t]):
+			return "allowed"
+		}
+	}
 	for i := range int32(len(p.Instances)) {
 		for r := range p.Resources {
 			if n := held(p, after, i, r); n > held(p, before, i, r) && n > p.Instances[i].Capacity[r] {
@@ -120,6 +152,9 @@ func worsens(p *Problem, before, after []int32) string {
 			if n := count(p, after, s, here); p.Services[s].Exclusive && n > 1 && n > count(p, before, s, here) {
 				return "exclusive"
 			}
+		}
+		if p.Services[s].Domains != nil && breaksThirds(p, before, after, s) {
+			return "domains"
 		}
 		if now, was := zoneCount(p, after, s), zoneCount(p, before, s); now < was &&
 			now < int(p.Services[s].LeastZones) {
@@ -140,9 +175,15 @@ func worsens(p *Problem, before, after []int32) string {
 // A move or an exchange is possible if and only if it makes no rule worse, and changes the cost by
 // what it says, wherever moves and exchanges have led.
 func TestTriesAgreeWithTheDefinitions(t *testing.T) {
+	tryChanges(t, drawRuledProblem, "", "capacity", "exclusive", "zones", "dependency")
+}
+
+// tryChanges tries random changes of drawn problems. Each of the results must come up often.
+func tryChanges(t *testing.T, draw func(seed uint64) *Problem, results ...string) {
+	t.Helper()
 	refused := map[string]int{}
 	for seed := range uint64(40) {
-		p := drawRuledProblem(seed)
+		p := draw(seed)
 		s := newAnnealing(p, seed)
 		for range 120 {
 			before, cost := slices.Clone(s.at), costOf(p, s.at)
@@ -185,7 +226,7 @@ func TestTriesAgreeWithTheDefinitions(t *testing.T) {
 		}
 		recount(t, s.assignment)
 	}
-	for _, rule := range []string{"", "capacity", "exclusive", "zones", "dependency"} {
+	for _, rule := range results {
 		if refused[rule] < 20 {
 			t.Errorf("%d tries end with %q, expected more", refused[rule], rule)
 		}
@@ -193,10 +234,13 @@ func TestTriesAgreeWithTheDefinitions(t *testing.T) {
 }
 
 // A rearrangement makes no rule worse, and no lifted task is left out.
-func TestRearrangementsKeepTheRules(t *testing.T) {
+func TestRearrangementsKeepTheRules(t *testing.T) { tryRearrangements(t, drawRuledProblem) }
+
+func tryRearrangements(t *testing.T, draw func(seed uint64) *Problem) {
+	t.Helper()
 	rearranged := 0
 	for seed := range uint64(60) {
-		p := drawRuledProblem(seed)
+		p := draw(seed)
 		s := newAnnealing(p, seed)
 		s.temperature = 1e18
 		for range 20 {
@@ -222,11 +266,17 @@ func TestRearrangementsKeepTheRules(t *testing.T) {
 // The result of a search and each step of the plan that leads there keep the rules and cost what
 // they say.
 func TestResultsKeepTheRules(t *testing.T) {
+	searchAndPlan(t, drawRuledProblem, Budget{Steps: 3 * checkInterval})
+}
+
+// searchAndPlan checks the results of searches in drawn problems, and the plans that lead there.
+func searchAndPlan(t *testing.T, draw func(seed uint64) *Problem, b Budget) {
+	t.Helper()
 	moved, planned := 0, 0
 	for seed := range uint64(30) {
-		p := drawRuledProblem(seed)
+		p := draw(seed)
 		start := newAssignment(p).at
-		result, err := Search(p, Budget{Steps: 3 * checkInterval}, seed)
+		result, err := Search(p, b, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +284,7 @@ func TestResultsKeepTheRules(t *testing.T) {
 			t.Fatalf("seed %d: the result makes %s worse", seed, rule)
 		}
 		if result.Before != costOf(p, start) || result.After != costOf(p, result.Instances) ||
-			result.After > result.Before || result.Steps != 3*checkInterval {
+			result.After > result.Before || result.Steps != b.Steps {
 			t.Fatalf("seed %d: %+v", seed, result)
 		}
 		plan, err := PlanMoves(p, result.Instances)
