@@ -3,10 +3,7 @@ package domain
 // setDimensionRule changes the rule and measures the tasks by it.
 func (t *domainTree) setDimensionRule(rule domainRule, target int) {
 	t.rule, t.excess, t.unitOf = rule, 0, nil
-	if len(t.nodes) == 0 {
-		t.rule = ruleNone
-	}
-	switch t.rule {
+	switch rule {
 	case ruleDifference:
 		t.countDifferences()
 	case ruleQuorum:
@@ -54,8 +51,7 @@ func (t *domainTree) countDifferences() {
 func (t *domainTree) setLimitUnits(v int32, all bool) {
 	t.unitOf = make([]int32, len(t.nodeOf))
 	for leaf, node := range t.nodeOf {
-		t.unitOf[leaf] = -1
-		for u := node; u > 0; u = t.nodes[u].parent {
+		for u := node; u != 0; u = t.nodes[u].parent {
 			if n := &t.nodes[u]; n.parent == v && (all || n.eligible > 0) {
 				t.unitOf[leaf] = u
 			}
@@ -74,20 +70,19 @@ func (t *domainTree) addTasksOn(i, n int) {
 		return
 	}
 	leaf, more := t.leafOf[i], int32(n)
-	if t.unitOf != nil && t.unitOf[leaf] >= 0 {
+	if t.unitOf != nil && t.unitOf[leaf] != 0 {
 		tasks := t.nodes[t.unitOf[leaf]].tasks
 		t.excess += max(0, tasks+more-t.limit) - max(0, tasks-t.limit)
 	}
-	for v := t.nodeOf[leaf]; v >= 0; {
+	for v := t.nodeOf[leaf]; v > 0; v = t.nodes[v].parent { // no rule is about the root's tasks
 		d := &t.nodes[v]
-		if t.rule == ruleDifference && v > 0 && d.eligible > 0 {
+		if t.rule == ruleDifference && d.eligible > 0 {
 			p := &t.nodes[d.parent]
 			t.excess -= p.childExcess()
 			p.changeLiveChild(d.tasks, d.tasks+more)
 			t.excess += p.childExcess()
 		}
 		d.tasks += more
-		v = d.parent
 	}
 }
 
@@ -101,7 +96,7 @@ func (t *domainTree) admitsOneMore(leaf int, dead bool) bool {
 	if t.nodes[v].eligible == 0 && !dead {
 		return false
 	}
-	if u := t.unitOf; u != nil && u[leaf] >= 0 {
+	if u := t.unitOf; u != nil && u[leaf] != 0 {
 		return t.nodes[u[leaf]].tasks < t.limit
 	}
 	for ; v > 0; v = t.nodes[v].parent {
@@ -140,7 +135,7 @@ func (t *domainTree) mayReceiveTask(from, to int) bool {
 		return true
 	}
 	u := t.unitOf[target]
-	return u < 0 || source >= 0 && t.unitOf[source] == u || t.nodes[u].tasks < t.limit
+	return u == 0 || source >= 0 && t.unitOf[source] == u || t.nodes[u].tasks < t.limit
 }
 
 // worsensNothing reports whether a move breaks the rule of this dimension no further. It tries the

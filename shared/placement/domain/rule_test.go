@@ -193,3 +193,84 @@ func TestMovesIntoAFullDomainOnlyFromWithin(t *testing.T) {
 	expect(t, "from a to b", d.MayMove(0, 7), false)
 	expect(t, "from a to c", d.MayMove(0, 8), true)
 }
+
+// A domain without an eligible instance, and without a task, takes none all the same. It may be the
+// first of all.
+func TestNoTaskGoesWhereNoneIsEligible(t *testing.T) {
+	for _, policy := range []cluster.DomainPolicy{cluster.PolicyDifference, cluster.PolicyQuorum} {
+		l := racks("fd:/dead", "fd:/dead", "fd:/a", "fd:/a", "fd:/b", "fd:/b")
+		l.standing[0], l.standing[1] = domain.Unavailable, domain.Ineligible
+		d := l.domains(rule(policy, 4), "n2", "n3", "n4")
+		expect(t, string(policy)+": a task is admitted", d.AdmitsFault(d.FaultDomain(0)), false)
+		expect(t, string(policy)+": a task may come from a", d.MayMove(2, 0), false)
+		expect(t, string(policy)+": a task may go from a to b", d.MayMove(2, 5), true)
+	}
+}
+
+// An instance without a domain of one kind is an eligible one all the same: there are more of them
+// than the product.
+func TestAdaptiveCountsInstancesWithoutDomains(t *testing.T) {
+	l := grid("A=0,0 B=0,1 C=1,0 D=1,1")
+	l.add("E", "fd:/FD0", "")
+	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), false)
+	l.fault[4], l.upgrade[4] = "", "UD0"
+	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), false)
+}
+
+// The rule of a service has its own policy, or else the cluster's, and is off where the cluster's
+// priority is negative.
+func TestNewRule(t *testing.T) {
+	c := &cluster.Configuration{DomainPolicy: cluster.PolicyIgnore, QuorumFault: true, QuorumUpgrade: true,
+		NoSwitch: true}
+	want := domain.Rule{Policy: cluster.PolicyIgnore, Target: 7, QuorumFault: true, QuorumUpgrade: true, NoSwitch: true}
+	expect(t, "the cluster's policy", domain.NewRule("", 7, c), want)
+	want.Policy = cluster.PolicyQuorum
+	expect(t, "its own policy", domain.NewRule(cluster.PolicyQuorum, 7, c), want)
+	for n := range 3 {
+		p := [3]cluster.Priority{0, 0, 0}
+		p[n] = -1
+		c = &cluster.Configuration{Priorities: cluster.Priorities{FaultDomain: p[0], UpgradeDomain: p[1],
+			Placement: p[2]}}
+		expect(t, fmt.Sprint("what is off with priorities ", p), domain.NewRule("", 0, c),
+			domain.Rule{NoFault: n == 0, NoUpgrade: n == 1, NoConstraints: n == 2})
+	}
+}
+
+// Several paths mean one domain, and an instance may be in any place of the list.
+func TestPathsOfOneDomain(t *testing.T) {
+	l := racks("fd:/a", "fd:/b", "/a/", "fd:/a/", "b", "")
+	d := l.domains(rule(cluster.PolicyQuorum, 4), "n0", "n2")
+	for i, want := range []int{0, 1, 0, 0, 1} {
+		expect(t, "fault domain of "+l.names[i], d.FaultDomain(i), want)
+		expect(t, "is admitted "+l.names[i], d.Admits(i), want == 1)
+	}
+	expect(t, "fault domain of "+l.names[5], d.FaultDomain(5), -1)
+	expect(t, "fault domains", d.FaultDomainCount(), 2)
+	faults, upgrades := d.DomainCounts()
+	expect(t, "fault domains in all", faults, 2)
+	expect(t, "upgrade domains in all", upgrades, 6)
+	fault, upgrade := d.LowestDomains(4)
+	expect(t, "lowest domains", [2]int32{fault, upgrade}, [2]int32{1, 4})
+	fault, _ = d.LowestDomains(5)
+	expect(t, "lowest fault domain", fault, -1)
+	expect(t, "domains with the two roots", d.NodeCount(), 2+6+2)
+	each := racks("fd:/a", "fd:/b").domains(rule(cluster.PolicyQuorum, 4)) // each instance is its own
+	fault, _ = each.LowestDomains(1)
+	expect(t, "lowest fault domain without a rule", fault, -1)
+}
+
+// Domains that are copied without their tasks count tasks of their own.
+func TestCopiesCountApart(t *testing.T) {
+	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b")
+	d := l.domains(rule(cluster.PolicyDifference, 4), "n0")
+	for _, other := range []*domain.Domains{d.WithoutTasks(rule(cluster.PolicyDifference, 4)),
+		d.WithoutTasks(rule(cluster.PolicyQuorum, 2))} {
+		expect(t, "a admits in the copy", other.Admits(1), true)
+		other.AddTasks(2, 1)
+		other.AddTasks(3, 1)
+		expect(t, "b admits", d.Admits(2), true)
+		expect(t, "a admits", d.Admits(1), false)
+		expect(t, "two in b of the copy", violated(other), "fault=true upgrade=false")
+	}
+	expect(t, "one in a", violated(d), "fault=false upgrade=false")
+}

@@ -7,8 +7,8 @@ import "slices"
 type Swap struct{ From, To int32 }
 
 // FindSwaps looks for a place for one more task if no free instance is in a fault domain and an
-// upgrade domain that both admit it. It returns the place and the swaps to carry out first, or -1
-// if there are none.
+// upgrade domain that both admit it. It returns the place and the swaps to carry out first, in any
+// order, or -1 if there are none.
 //
 // The new task goes to an instance whose fault domain admits it. A task in that instance's upgrade
 // domain moves to another instance of its own fault domain, which leaves the fault rule as it was.
@@ -17,9 +17,6 @@ type Swap struct{ From, To int32 }
 // domains. If own has all tasks of the service, and fault domains have one level, there is no other
 // way to place one more task. Among paths of the same length the order of free and own decides.
 func (d *Domains) FindSwaps(free, own []int32) (at int32, swaps []Swap) {
-	if d.FaultDomainCount() == 0 || d.UpgradeDomainCount() == 0 {
-		return -1, nil // with one rule only, no swap can help
-	}
 	for _, same := range []bool{true, false} {
 		s := swapSearch{Domains: d, free: free, own: own, sameLeaf: same,
 			arrivals: make([]arrival, d.UpgradeDomainCount())}
@@ -134,6 +131,5 @@ func (s *swapSearch) pathToPlace(u int) (int32, []Swap) {
 		swaps = append(swaps, Swap{a.from, a.to})
 		u = s.UpgradeDomain(int(a.from))
 	}
-	slices.Reverse(swaps)
 	return s.arrivals[u].to, swaps
 }

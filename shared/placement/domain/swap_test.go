@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -46,13 +47,21 @@ func TestSwapsEqualTryingEverything(t *testing.T) {
 // checkSwaps returns 1 if it expected swaps, -1 if it expected none, and 0 if there is no question.
 func checkSwaps(t *rapid.T) int {
 	l, deep := &layout{}, rapid.IntRange(0, 3).Draw(t, "deep") == 0
+	gaps := rapid.IntRange(0, 3).Draw(t, "gaps") == 0 // instances without a domain
 	side := rapid.IntRange(2, 4).Draw(t, "side")
 	for i := range rapid.IntRange(3, 10).Draw(t, "instances") {
 		fault := fmt.Sprintf("fd:/%d", rapid.IntRange(0, side-1).Draw(t, "fault"))
 		if deep {
 			fault += fmt.Sprintf("/%d", rapid.IntRange(0, 1).Draw(t, "rack"))
 		}
-		l.add(fmt.Sprint("n", i), fault, fmt.Sprint(rapid.IntRange(0, side-1).Draw(t, "upgrade")))
+		upgrade := fmt.Sprint(rapid.IntRange(0, side-1).Draw(t, "upgrade"))
+		if gaps && rapid.IntRange(0, 3).Draw(t, "no fault domain") == 0 {
+			fault = ""
+		}
+		if gaps && rapid.IntRange(0, 3).Draw(t, "no upgrade domain") == 0 {
+			upgrade = ""
+		}
+		l.add(fmt.Sprint("n", i), fault, upgrade)
 	}
 	r := rule(rapid.SampledFrom([]cluster.DomainPolicy{cluster.PolicyDifference, cluster.PolicyQuorum}).Draw(t,
 		"policy"), len(l.names)/2)
@@ -76,9 +85,10 @@ func checkSwaps(t *rapid.T) int {
 	}
 	free = slices.DeleteFunc(free, func(i int32) bool { return slices.Contains(own, i) })
 	admitted := func(i int32) bool { return d.Admits(int(i)) }
-	if d.FaultDomainCount() == 0 || d.UpgradeDomainCount() == 0 || slices.ContainsFunc(free, admitted) {
+	if slices.ContainsFunc(free, admitted) {
 		return 0
 	}
+	twoRules := d.FaultDomainCount() > 0 && d.UpgradeDomainCount() > 0
 	possible := false
 	for more := range uint(1) << len(l.names) {
 		possible = possible || bits.OnesCount(more) == len(own)+1 && l.holds(r, more)
@@ -89,10 +99,13 @@ func checkSwaps(t *rapid.T) int {
 		t.Fatalf("the search leaves an excess of %s, not %s", now, then)
 	}
 	if at < 0 {
-		if possible && !deep {
+		if possible && !deep && !gaps && twoRules {
 			t.Fatalf("no swaps for %v on %v", own, l)
 		}
 		return -1
+	}
+	if !twoRules {
+		t.Fatalf("with one rule only there is a place after %v", swaps)
 	}
 	for _, w := range swaps {
 		if set&(1<<w.From) == 0 || set&(1<<w.To) != 0 || !slices.Contains(free, w.To) {
@@ -117,5 +130,55 @@ func TestSwapsNeedTwoRules(t *testing.T) {
 	d.AddTasks(0, 1)
 	if at, swaps := d.FindSwaps([]int32{1, 2, 3}, []int32{0}); at >= 0 || swaps != nil {
 		t.Errorf("a place on %d after %v", at, swaps)
+	}
+}
+
+// If no swap within the lowest fault domains helps, a task goes to another rack of its data center:
+// that leaves the rule of data centers as it was, and the racks differ by one task at most.
+func TestSwapsBetweenRacks(t *testing.T) {
+	for name, c := range map[string]struct {
+		at    string // rack and upgrade domain of each instance
+		own   []int32
+		place int32
+		swaps map[domain.Swap]bool
+	}{
+		// Data center 1 must have the next task. Its instance shares upgrade domain 0 with the task
+		// on instance 0, which only the other rack of data center 0 can take.
+		"One": {"0/1,0 0/1,0 1/0,0 0/0,1", []int32{0}, 2, map[domain.Swap]bool{{From: 0, To: 3}: true}},
+		// Data center 2 must have the next task, in upgrade domain 1: the task there goes to
+		// upgrade domain 0, and the task there to upgrade domain 2, each to the other rack.
+		"Two": {"1/0,0 1/1,1 0/1,0 2/1,1 0/0,2", []int32{2, 1}, 3,
+			map[domain.Swap]bool{{From: 2, To: 4}: true, {From: 1, To: 0}: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, free := &layout{}, []int32(nil)
+			for i, text := range strings.Fields(c.at) {
+				rack, upgrade, _ := strings.Cut(text, ",")
+				l.add(fmt.Sprint("n", i), "fd:/"+rack, upgrade)
+				if !slices.Contains(c.own, int32(i)) {
+					free = append(free, int32(i))
+				}
+			}
+			d := l.domains(rule(cluster.PolicyDifference, len(c.own)+1))
+			for _, i := range c.own {
+				d.AddTasks(int(i), 1)
+			}
+			admits := func() (out string) {
+				for i := range l.names {
+					out += fmt.Sprint(d.AdmitsFault(d.FaultDomain(i)), d.AdmitsUpgrade(d.UpgradeDomain(i)), " ")
+				}
+				fault, upgrade := d.Excess()
+				return fmt.Sprint(out, fault, upgrade)
+			}
+			before := admits()
+			place, swaps := d.FindSwaps(free, c.own)
+			if place != c.place || len(swaps) != len(c.swaps) ||
+				slices.ContainsFunc(swaps, func(s domain.Swap) bool { return !c.swaps[s] }) {
+				t.Errorf("a place on %d after %v, expected %d after %v", place, swaps, c.place, c.swaps)
+			}
+			if now := admits(); now != before {
+				t.Errorf("the search leaves the domains as %s, not %s", now, before)
+			}
+		})
 	}
 }

@@ -25,7 +25,7 @@ type domainTree struct {
 
 	rule   domainRule
 	limit  int32   // quorum and nonpacking: tasks per unit
-	unitOf []int32 // per leaf, the node that the limit applies to; -1 for none
+	unitOf []int32 // per leaf, the node that the limit applies to; 0 for none
 	excess int32   // tasks beyond the rule, summed over the tree
 }
 
@@ -195,13 +195,8 @@ func (t *domainTree) firstBranchCount() int {
 	return 0
 }
 
-// eligibleInstanceCount returns the number of eligible instances.
-func (t *domainTree) eligibleInstanceCount() int {
-	if len(t.nodes) == 0 {
-		return 0
-	}
-	return int(t.nodes[0].eligible)
-}
+// eligibleInstanceCount returns the number of eligible instances. The tree has nodes.
+func (t *domainTree) eligibleInstanceCount() int { return int(t.nodes[0].eligible) }
 
 // ruledDomainCount returns the number of leaves, 0 if the dimension has no rule.
 func (t *domainTree) ruledDomainCount() int {
@@ -247,7 +242,7 @@ func (t *domainTree) lowestDomainOf(i int) int32 {
 // whether it is over the limit.
 func (t *domainTree) limitUnitOf(i int) (unit int32, over bool) {
 	leaf := t.leafUnderRule(i)
-	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {
+	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] == 0 {
 		return -1, false
 	}
 	unit = t.unitOf[leaf]

@@ -67,7 +67,7 @@ func newFlowNetwork(d *Domains, target int) *flowNetwork {
 			continue
 		}
 		net.pairEdges[key] = int32(len(net.edges))
-		net.addBoundedEdge(from, to, 0, 1)
+		net.addFlowEdge(from, to, 1)
 	}
 	return net
 }
@@ -120,11 +120,9 @@ func (net *flowNetwork) addDomainTree(t *domainTree, root, target int32, down bo
 // source and sink.
 func (net *flowNetwork) addBoundedEdge(from, to, least, most int32) {
 	net.addFlowEdge(from, to, most-least)
-	if least > 0 {
-		net.addFlowEdge(net.source, to, least)
-		net.addFlowEdge(from, net.sink, least)
-		net.required += least
-	}
+	net.addFlowEdge(net.source, to, least)
+	net.addFlowEdge(from, net.sink, least)
+	net.required += least
 }
 
 func (net *flowNetwork) addFlowEdge(from, to, room int32) {

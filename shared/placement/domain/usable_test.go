@@ -3,6 +3,7 @@ package domain_test
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -71,4 +72,28 @@ func checkUsable(t *rapid.T) {
 			t.Fatalf("%s: usable %v, not %v; %+v, %s, %d tasks", l.names[i], got[i], wanted, l, policy, n)
 		}
 	}
+}
+
+func usable(l *layout, r domain.Rule) string {
+	var out []string
+	for i, is := range l.domains(r).UsableInstances(r.Target) {
+		if is {
+			out = append(out, l.names[i])
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestUsableInstancesOfExamples(t *testing.T) {
+	expect(t, "by maximum difference", usable(grid(sixNodes), rule(cluster.PolicyDifference, 5)), "N1 N2 N3 N4 N5")
+	expect(t, "by quorum safety", usable(grid(sixNodes), rule(cluster.PolicyQuorum, 5)), "N1 N2 N3 N4 N5 N6")
+	// Each domain takes two of four tasks. Those of fault domain 1 fill upgrade domain 1, which
+	// leaves none for E.
+	text := "A=0,0 B=0,0 C=0,0 D=1,1 E=0,1 F=1,1 G=1,1"
+	expect(t, "of seven", usable(grid(text), rule(cluster.PolicyQuorum, 4)), "A B C D F G")
+	l := grid(text)
+	for i := range l.fault { // a level with one domain changes nothing
+		l.fault[i] = strings.Replace(l.fault[i], "fd:/", "fd:/dc/", 1)
+	}
+	expect(t, "below one data center", usable(l, rule(cluster.PolicyQuorum, 4)), "A B C D F G")
 }
