@@ -49,6 +49,10 @@ func TestDiagnosisText(t *testing.T) {
 				t.Needs, t.GPUs = cluster.Resources{GPUs: 1, GPUMilli: 700}, []int{0}
 			}),
 		}, "0/1: 1 insufficient GPU (needs 0.5, best free 0.3)", "i-1"},
+		{"NoShareIsAWholeDevice", placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 1}}, Count: 1},
+			[]state.Row{oracle.Instance("i-1", oracle.GPUs(1)), oracle.Task("t", "i-1", func(t *cluster.Task) {
+				t.Needs, t.GPUs = cluster.Resources{GPUs: 1, GPUMilli: 700}, []int{0}
+			})}, "0/1: 1 insufficient GPU (needs 1, best free 0)", "i-1"},
 		{"TheAttributeAsked", placement.Request{Spec: &placement.Spec{Attributes: []string{"disk=ssd",
 			"ecs.capability.task-eni"}}, Count: 1}, []state.Row{
 			oracle.Instance("i-1", oracle.Attribute("disk", "ssd")),
@@ -122,4 +126,31 @@ func TestCheckInstance(t *testing.T) {
 		_, rejected := oracle.CheckInstance(oracle.SnapshotOf(oracle.Task("t", "i-1")), "i-1", oracle.WebRequest(1))
 		oracle.Expect(t, "filter", rejected.Filter, cluster.FilterStatus)
 	})
+}
+
+// Of many details of one filter the eight with the most instances are listed, in the order of the
+// alphabet, and the others are summed up.
+func TestRareDetailsAreSummedUp(t *testing.T) {
+	var rows []state.Row
+	for rack := range 10 { // rack 9 has the most instances, racks 0 and 1 the fewest
+		for n := range rack + 1 {
+			id := fmt.Sprintf("i-%d-%02d", rack, n)
+			rows = append(rows, oracle.Instance(id, oracle.Attribute(cluster.AttributeFaultDomain,
+				fmt.Sprint("fd:/r", rack))))
+			if n == 0 {
+				rows = append(rows, oracle.Task("t"+id, id, oracle.Owner("o")))
+			}
+		}
+	}
+	r := placement.Request{Count: 1, Target: 11, Spec: &placement.Spec{Owner: "o",
+		DomainPolicy: cluster.PolicyNonpacking}}
+	d := placement.New(oracle.SnapshotOf(rows...)).Place(r).Diagnosis
+	got := ""
+	for _, x := range d.Rejected {
+		if x.Filter == cluster.FilterFaultDomain {
+			got += fmt.Sprintf("%s %d, ", x.Detail, x.Count)
+		}
+	}
+	// One instance of each rack has a task, which counts first.
+	oracle.Expect(t, "details", got, "fd:/r3 3, fd:/r4 4, fd:/r5 5, fd:/r6 6, fd:/r7 7, fd:/r8 8, fd:/r9 9, others 3, ")
 }
