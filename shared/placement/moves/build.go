@@ -227,9 +227,6 @@ func (p *problem) addScopedTasks(e *Planner, m Request, r *placement.Request, ow
 
 // isReplacing reports whether the task replaces one that is still there.
 func (e *Planner) isReplacing(t *cluster.Task) bool {
-	if t.Replaces == "" {
-		return false
-	}
 	old := e.snap.Task(t.Owner, t.Replaces)
 	return old != nil && old.HoldsCapacity()
 }

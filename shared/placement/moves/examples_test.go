@@ -1,0 +1,203 @@
+package moves_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/placement"
+	"berth/shared/placement/moves"
+	"berth/shared/state"
+	"berth/tests/oracle"
+)
+
+// A plan without moves is returned again, without a look at the tasks, as long as nothing has
+// changed. What a request with functions or with another limit gives says nothing about others.
+func TestEmptyPlansAreRemembered(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 10)), oracle.Task("t", "a", oracle.Load(20)))
+	p, m := moves.NewPlanner(placement.New(s)), movers(anyTask("web"))
+	first := p.PlanMoves(m)
+	if len(first.Moves) > 0 || len(first.Unrepaired) != 1 {
+		t.Fatalf("%+v", first)
+	}
+	if n := testing.AllocsPerRun(10, func() { p.PlanMoves(m) }); n > 0 || p.PlanMoves(m) != first {
+		t.Errorf("the same request is planned again, with %g allocations", n)
+	}
+	s.Put(oracle.Instance("b"))
+	keep, most := m, m
+	keep.Keep, most.Most = func(*cluster.Task) bool { return true }, 1
+	for range 2 {
+		if p := p.PlanMoves(keep); len(p.Moves) > 0 {
+			t.Errorf("a task moves that is kept: %+v", p)
+		}
+		for _, request := range []moves.Request{m, most} {
+			if p := p.PlanMoves(request); len(p.Moves) != 1 {
+				t.Errorf("with an instance that has room: %+v", p)
+			}
+		}
+	}
+}
+
+// Each violation says where it is, how much is there, and what the limit is.
+func TestViolationsHaveTheirNumbers(t *testing.T) {
+	distinct, fast := anyTask("web"), anyTask("db")
+	distinct.PerInstance, fast.Attributes = 1, []string{"disk=ssd"}
+	rows := []state.Row{oracle.Instance("a"), oracle.Task("t1", "a"), oracle.Task("t2", "a"), oracle.Task("t3", "a"),
+		oracle.Task("t4", "a", oracle.Owner("db"))}
+	p := plan(rows, movers(distinct, fast))
+	want := []moves.Violation{{Rule: placement.RuleOccupied, Instance: "a", Owner: "web", Have: 3, Limit: 1},
+		{Rule: placement.RulePlacement, Instance: "a", Owner: "db", Task: "t4"}}
+	for _, list := range [][]moves.Violation{p.Violations, p.Unrepaired} {
+		if len(list) != 2 || !slices.Contains(list, want[0]) || !slices.Contains(list, want[1]) {
+			t.Errorf("%+v, expected %+v", list, want)
+		}
+	}
+	p = plan(append(rows, oracle.Instance("b")), movers(distinct))
+	if len(p.Moves) != 1 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Have != 2 ||
+		p.Moves[0].Why != "tasks of web on a go from 3 to 2, at most 1 may share an instance" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Two tasks that leave one instance see each other where they go.
+func TestConstraintsSeeTasksThatMoveTogether(t *testing.T) {
+	x, err := constraint.ParseQuery("runningTasksCount < 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
+	rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 100)),
+		oracle.Instance("c", oracle.Metric("m", 100)),
+		oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "a", oracle.Load(20))}
+	p := plan(rows, movers(spec))
+	if len(p.Moves) != 2 || p.Moves[0].To == p.Moves[1].To {
+		t.Errorf("moves are %q, expected two to different instances", summary(p))
+	}
+	if p := plan(slices.Delete(rows, 2, 3), movers(spec)); len(p.Moves) != 1 {
+		t.Errorf("moves are %q, expected one as b takes one task", summary(p))
+	}
+	full := []state.Row{oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 10)),
+		oracle.Task("t1", "a", oracle.Load(30), oracle.Owner("other"))}
+	r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: "new", Constraints: spec.Constraints,
+		Loads: []cluster.Metric{{Name: "m", Load: 80}}}}
+	got := moves.NewPlanner(placement.New(oracle.SnapshotOf(full...))).MakeRoom(r, movers(anyTask("other")))
+	if len(got.Places) > 0 {
+		t.Errorf("%+v, expected no place: no move empties a", got)
+	}
+	full[1] = oracle.Instance("b", oracle.Metric("m", 30))
+	got = moves.NewPlanner(placement.New(oracle.SnapshotOf(full...))).MakeRoom(r, movers(anyTask("other")))
+	if summary(got) != "t1: a > b" || !slices.Equal(got.Places, []string{"a"}) {
+		t.Errorf("%+v, expected a place on a after t1 has left", got)
+	}
+}
+
+// Of two tasks that change places on full instances, one waits on a third: one that its rules
+// allow, that has room without the buffer, and that no task of the plan leaves.
+func TestWhereATaskOfAnExchangeWaits(t *testing.T) {
+	in := func(domain int) oracle.Option {
+		return oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprint("fd:/", domain))
+	}
+	m, ssd := oracle.Metric("m", 10), oracle.Attribute("disk", "ssd")
+	leaves := anyTask("z")
+	leaves.Attributes = []string{"disk=ssd"}
+	for name, c := range map[string]struct {
+		more  []state.Row
+		avoid string // by the tasks that may wait
+		via   string // "" if none may wait
+	}{
+		"OnAnInstanceWithRoom": {[]state.Row{oracle.Instance("e", in(0), oracle.Metric("m", 9))}, "", "e"},
+		"NoRoom":               {[]state.Row{oracle.Instance("e", in(0), oracle.Metric("m", 8))}, "", ""},
+		"Avoided":              {[]state.Row{oracle.Instance("e", in(0), m), oracle.Instance("f", in(0), m)}, "e", "f"},
+		"Cordoned": {[]state.Row{oracle.Instance("e", in(0), m, oracle.Attribute(cluster.AttributeUnschedulable, ""))},
+			"",
+			""},
+		"NotInTheBuffer": {[]state.Row{oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
+			oracle.Instance("e", in(0), oracle.Metric("m", 9)), oracle.Instance("f", in(0), m)}, "", "f"},
+		"NotWhereATaskLeaves": {[]state.Row{oracle.Instance("e", in(0), oracle.Metric("m", 20)),
+			oracle.Instance("f", in(0), m), oracle.Instance("g", in(2), ssd, oracle.Metric("m", 1)),
+			oracle.Task("z", "e", oracle.Owner("z"), oracle.Load(1))}, "", "f"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := slices.Clone(c.more)
+			for n, id := range []string{"a", "b", "c", "d"} { // both tasks of a service are in one domain
+				rows = append(rows, oracle.Instance(id, in(n/2), m),
+					oracle.Task("t"+id, id, oracle.Owner([]string{"x", "y"}[n/2]), oracle.Load(9)))
+			}
+			x := &placement.Spec{Owner: "x", DomainPolicy: cluster.PolicyDifference, Avoid: []string{c.avoid, "g"}}
+			y := &placement.Spec{Owner: "y", DomainPolicy: cluster.PolicyDifference, Avoid: []string{"e", "f", "g"}}
+			p := plan(rows, movers(x, y, leaves))
+			via := ""
+			for _, m := range p.Moves {
+				if via += m.Via; m.Via != "" && (m.Mode != moves.Via || m.Owner != "x") {
+					t.Errorf("%+v", m)
+				}
+			}
+			if via != c.via || len(p.Moves) < 2 {
+				t.Errorf("a task waits on %q, expected %q: %+v", via, c.via, p.Moves)
+			}
+		})
+	}
+}
+
+// Four devices become free where each of four tasks has one: the reason names the newcomer.
+func TestInstancesAreClearedOfDevices(t *testing.T) {
+	one := cluster.Resources{GPUs: 1}
+	for _, ports := range []bool{false, true} {
+		rows := []state.Row{oracle.Instance("a", oracle.GPUs(4), oracle.Attribute("disk", "ssd")),
+			oracle.Instance("b", oracle.GPUs(2)), oracle.Instance("c", oracle.GPUs(2))}
+		spec := &placement.Spec{Owner: "new", Attributes: []string{"disk=ssd"}, Needs: cluster.Resources{GPUs: 4}}
+		if ports {
+			spec.Needs = cluster.Resources{}
+		}
+		for n := range 4 {
+			at := func(t *cluster.Task) {
+				if t.Needs, t.GPUs = one, []int{n}; ports {
+					port := cluster.Port{Number: 80 + n, Protocol: cluster.TCP}
+					t.Needs, t.GPUs, t.Ports = cluster.Resources{}, nil, []cluster.Port{port}
+				}
+			}
+			task := oracle.Task(fmt.Sprint("t", n), "a", at)
+			spec.Ports = append(spec.Ports, task.Ports...)
+			rows = append(rows, task)
+		}
+		r := placement.Request{Spec: spec, Count: 1}
+		p := moves.MakeRoomLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), r,
+			movers(anyTask("web")))
+		if len(p.Moves) != 4 || !slices.Equal(p.Places, []string{"a"}) {
+			t.Fatalf("%+v", p)
+		}
+		for _, m := range p.Moves {
+			if m.From != "a" || m.Why != "to make room for a task of new that has no instance yet on a" {
+				t.Errorf("ports %v: %+v", ports, m)
+			}
+		}
+	}
+}
+
+// Tasks that left an instance and turn out not to be needed elsewhere stay: if 60 must become free,
+// the cheapest leave first, and return when one of 60 had to leave after them.
+func TestClearingMovesNoMoreThanItTakes(t *testing.T) {
+	at := func(disk string) oracle.Option { return oracle.Attribute(disk, "") }
+	rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 100), at("new"), at("small"), at("large"))}
+	owners := movers()
+	add := func(name, disk string, load int64, cost cluster.MoveCost) {
+		rows = append(rows, oracle.Task("t-"+name, "a", oracle.Owner(name), oracle.Load(load)))
+		owners.Owners[name] = moves.Owner{Spec: &placement.Spec{Owner: name, MoveCost: cost,
+			Attributes: []string{disk}},
+			Target: 1}
+	}
+	for n := range 4 {
+		add(fmt.Sprint("small", n), "small", 10, cluster.CostZero)
+		rows = append(rows, oracle.Instance(fmt.Sprint("z", n), oracle.Metric("m", 10), at("small")))
+	}
+	add("large", "large", 60, cluster.CostHigh)
+	rows = append(rows, oracle.Instance("z4", oracle.Metric("m", 60), at("large")))
+	r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: "new", Attributes: []string{"new"},
+		Loads: []cluster.Metric{{Name: "m", Load: 60}}}}
+	p := moves.MakeRoomLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), r, owners)
+	if !slices.Equal(p.Places, []string{"a"}) || summary(p) != "t-large: a > z4" {
+		t.Errorf("%s, places %v", summary(p), p.Places)
+	}
+}
