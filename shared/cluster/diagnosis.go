@@ -36,6 +36,7 @@ const (
 	FilterStatus        Filter = "not active"
 	FilterAgent         Filter = "agent disconnected"
 	FilterUnschedulable Filter = "unschedulable"
+	FilterTaint         Filter = "taint not tolerated"
 	FilterRefused       Filter = "refused by ECS a while ago"
 	FilterAttribute     Filter = "missing attribute"
 	FilterConstraint    Filter = "constraint not met"
@@ -141,6 +142,7 @@ var failureReasons = map[Filter]string{
 	FilterStatus:     "INACTIVE",
 	FilterAgent:      "AGENT",
 	FilterAttribute:  "ATTRIBUTE",
+	FilterTaint:      "ATTRIBUTE", // ECS has no taints
 	FilterConstraint: "MemberOf placement constraint unsatisfied.",
 	FilterOccupied:   "DistinctInstance placement constraint unsatisfied.",
 	FilterPort:       "RESOURCE:PORTS",

@@ -110,8 +110,9 @@ func TestDiagnosisText(t *testing.T) {
 	expect(t, "nothing", (&cluster.Diagnosis{Evaluated: 2, Feasible: 2}).String(), "2/2")
 	for filter, want := range map[cluster.Filter]string{
 		cluster.FilterStatus: "INACTIVE", cluster.FilterAgent: "AGENT", cluster.FilterAttribute: "ATTRIBUTE",
-		cluster.FilterPort: "RESOURCE:PORTS",
-		cluster.FilterCPU:  "RESOURCE:CPU", cluster.FilterMemory: "RESOURCE:MEMORY", cluster.FilterGPU: "RESOURCE:GPU",
+		cluster.FilterTaint: "ATTRIBUTE",
+		cluster.FilterPort:  "RESOURCE:PORTS",
+		cluster.FilterCPU:   "RESOURCE:CPU", cluster.FilterMemory: "RESOURCE:MEMORY", cluster.FilterGPU: "RESOURCE:GPU",
 		cluster.FilterENI:        "RESOURCE:ENI",
 		cluster.FilterConstraint: "MemberOf placement constraint unsatisfied.",
 		cluster.FilterOccupied:   "DistinctInstance placement constraint unsatisfied.",

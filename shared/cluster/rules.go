@@ -137,6 +137,8 @@ type Rules struct {
 	Rebalancing Switch `json:"b,omitempty"`
 	// Scaling changes a service's desired count by its load; nil for none.
 	Scaling *LoadScaling `json:"l,omitempty"`
+	// Tolerations let tasks run on nodes with taints.
+	Tolerations []Toleration `json:"t,omitempty"`
 }
 
 // Switch is on, off, or empty for what applies otherwise.

@@ -20,6 +20,7 @@ const (
 	TagStrategy     = "berth:strategy"
 	TagRebalancing  = "berth:rebalancing" // on or off
 	TagScaling      = "berth:scaling"     // see [ReadLoadScaling]
+	TagTolerations  = "berth:tolerations" // KEY[=VALUE][:EFFECT], more of them after commas
 )
 
 // Bounds of [Rules]; those of strategies and constraints are ECS's own.
@@ -33,7 +34,7 @@ const (
 
 // RuleTags are the names of the tags that [ApplyRuleTag] knows.
 var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy, TagRebalancing,
-	TagScaling}
+	TagScaling, TagTolerations}
 
 // ApplyRuleTag sets the part of the rules that the tag names. An empty value resets it. A value
 // that cannot be read is an InvalidParameterException, which says what was expected. Expressions
@@ -55,6 +56,8 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 		r.Scaling, err = ReadLoadScaling(text)
 	case TagRebalancing:
 		r.Rebalancing, err = oneOf("Rebalancing", text, Switches)
+	case TagTolerations:
+		r.Tolerations, err = ReadTolerations(text)
 	default:
 		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here.", key)
 	}
@@ -233,8 +236,8 @@ const maxOverbooking = 1000
 
 // IsEmpty reports whether no rule is set.
 func (r *Rules) IsEmpty() bool {
-	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
-		r.MoveCost == "" && r.Scoring == "" && r.Rebalancing == "" && r.Scaling == nil &&
+	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics)+len(r.Tolerations) == 0 && r.NodeConstraint == "" &&
+		r.DomainPolicy == "" && r.MoveCost == "" && r.Scoring == "" && r.Rebalancing == "" && r.Scaling == nil &&
 		len(r.Providers) == 0 && !r.External
 }
 

@@ -12,7 +12,7 @@ import (
 func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.Input {
 	snap := view.snap
 	in := service.Input{
-		Service: s, Tasks: relevantTasks(view, s), InstanceState: view.instanceState, Now: view.now, Seed: seed,
+		Service: s, Tasks: relevantTasks(view, s), InstanceState: view.instanceStateFor(s), Now: view.now, Seed: seed,
 		HealthChecked: func(name string) bool {
 			def := snap.Definitions[name]
 			return def != nil && def.HealthChecked

@@ -7,6 +7,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide/specs"
 	"berth/shared/placement"
+	"berth/shared/placement/eligibility"
 	"berth/shared/placement/moves"
 	"berth/shared/service"
 	"berth/shared/snapshot"
@@ -45,6 +46,18 @@ func (view *clusterView) instanceState(instance string) service.InstanceState {
 		return service.InstanceDraining
 	}
 	return service.InstanceUsable
+}
+
+// instanceStateFor returns instanceState for tasks of a service: those that do not tolerate a taint
+// NO_EXECUTE leave their instance as if it were DRAINING.
+func (view *clusterView) instanceStateFor(s *cluster.Service) func(instance string) service.InstanceState {
+	return func(instance string) service.InstanceState {
+		state := view.instanceState(instance)
+		if state == service.InstanceUsable && eligibility.Evicts(view.snap.Instances[instance], s.Rules.Tolerations) {
+			return service.InstanceDraining
+		}
+		return state
+	}
 }
 
 // disconnectDeadline returns when the tasks of a disconnected instance are lost, or zero while its

@@ -1,10 +1,6 @@
 package nodegroup
 
-import (
-	"maps"
-
-	"berth/shared/cluster"
-)
+import "berth/shared/cluster"
 
 // The labels that a node has as attributes once it is up to date.
 // The last two are only in node groups with a launch template of the user's own.
@@ -37,10 +33,9 @@ func (i *Instance) hasLabels(labels map[string]string) bool {
 	return true
 }
 
-// GroupLabels returns the labels that all nodes of a node group have.
+// GroupLabels returns the labels that all nodes of a node group have, and their taints as one more.
 func GroupLabels(g *cluster.NodeGroup) map[string]string {
-	labels := map[string]string{}
-	maps.Copy(labels, g.Labels)
+	labels := g.Attributes()
 	labels[LabelNodeGroup] = g.Name
 	return labels
 }

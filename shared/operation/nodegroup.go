@@ -23,13 +23,14 @@ type CreateNodeGroup struct {
 	Subnets        []string
 	Role           string
 	Labels         map[string]string
+	Taints         []cluster.Taint
 	Tags           map[string]string
 	Token          string // clientRequestToken
 	Params         string // digest of all parameters, see [cluster.Digest]
 }
 
-// UpdateNodeGroupConfig changes a node group's sizes, labels and update configuration. What is nil
-// stays.
+// UpdateNodeGroupConfig changes a node group's sizes, labels, taints and update configuration. What
+// is nil stays.
 type UpdateNodeGroupConfig struct {
 	Cluster   string
 	NodeGroup string

@@ -46,7 +46,8 @@ func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
 		if !t.IsActive() || !t.HoldsCapacity() || v == nil || !eligibility.InCluster(v) || !v.IsAvailable() {
 			continue
 		}
-		if !c.matcher.static.passes[v.Index] && !slices.Contains(spec.Avoid, v.ID) ||
+		static := c.matcher.static
+		if !static.passes[v.Index] && !static.meetsRequirements(e, v.Index) && !slices.Contains(spec.Avoid, v.ID) ||
 			c.maxPerInstance > 0 && c.counts.active[int32(v.Index)] > c.maxPerInstance {
 			return true
 		}

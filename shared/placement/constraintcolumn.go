@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
@@ -88,23 +89,31 @@ func (s *subject) Groups(yield func(string) bool) {
 }
 
 // A staticMask has the instances that satisfy what depends on their rows alone: required
-// attributes, static constraints, and the list of instances to avoid. Matchers with the same
-// requirements share it.
+// attributes, taints, static constraints, and the list of instances to avoid. Matchers with the
+// same requirements share it.
 type staticMask struct {
 	key         string
 	attributes  []string
 	avoid       []string
+	tolerations []cluster.Toleration
 	constraints []*constraintColumn
 	passes      []bool
 }
 
 // updateInstance sets the instance's bit after its row changed.
 func (m *staticMask) updateInstance(e *Engine, i int) {
-	m.passes[i] = e.inCluster[i] && eligibility.MissingAttribute(e.views[i], m.attributes) == "" &&
-		!slices.Contains(m.avoid, e.views[i].ID)
-	for _, column := range m.constraints {
-		m.passes[i] = m.passes[i] && column.matches[i]
+	m.passes[i] = e.inCluster[i] && m.meetsRequirements(e, i) && !slices.Contains(m.avoid, e.views[i].ID)
+	if m.passes[i] {
+		_, tainted := eligibility.UntoleratedTaint(e.views[i], m.tolerations)
+		m.passes[i] = !tainted
 	}
+}
+
+// meetsRequirements reports whether the instance has the attributes and meets the constraints. A
+// task that runs there needs no more.
+func (m *staticMask) meetsRequirements(e *Engine, i int) bool {
+	return eligibility.MissingAttribute(e.views[i], m.attributes) == "" &&
+		!slices.ContainsFunc(m.constraints, func(c *constraintColumn) bool { return !c.matches[i] })
 }
 
 // A matcher says which instances tasks may run on by attributes, constraints and the list to avoid,
@@ -117,9 +126,12 @@ type matcher struct {
 
 // matcherFor returns the matcher of a spec with those of its constraints that bind.
 func matcherFor(e *Engine, spec *Spec, constraints []*constraintColumn) *matcher {
-	out := &matcher{static: &staticMask{attributes: spec.Attributes, avoid: spec.Avoid}}
+	out := &matcher{static: &staticMask{attributes: spec.Attributes, avoid: spec.Avoid, tolerations: spec.Tolerations}}
 	m := out.static
 	m.key = strings.Join(spec.Attributes, "\x00") + "\x01" + strings.Join(spec.Avoid, "\x00")
+	if len(spec.Tolerations) > 0 {
+		m.key += "\x03" + cluster.TolerationsText(spec.Tolerations)
+	}
 	dynamic := ""
 	for _, column := range constraints {
 		text := "\x01" + column.text

@@ -58,6 +58,11 @@ func TestDiagnosisText(t *testing.T) {
 			oracle.Instance("i-1", oracle.Attribute("disk", "ssd")),
 			oracle.Instance("i-2", oracle.Attribute("disk", "hdd")), oracle.Instance("i-3"),
 		}, "0/3: 2 missing attribute (disk=ssd), 1 missing attribute (ecs.capability.task-eni)", "i-1"},
+		{"TheTaintThatIsNotTolerated", placement.Request{Spec: &placement.Spec{
+			Tolerations: []cluster.Toleration{{Key: "dedicated", Value: "gpu"}}}, Count: 2}, []state.Row{
+			oracle.Instance("i-1", oracle.Attribute("berth.taints", "dedicated:db:NO_SCHEDULE")),
+			oracle.Instance("i-2", oracle.Attribute("berth.taints", "dedicated:gpu:NO_EXECUTE old::NO_SCHEDULE")),
+		}, "0/2: 1 taint not tolerated (dedicated=db:NO_SCHEDULE), 1 taint not tolerated (old:NO_SCHEDULE)", "i-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := placement.New(oracle.SnapshotOf(c.rows...)).Place(c.request).Diagnosis

@@ -24,6 +24,7 @@ var filters = []filter{
 	{cluster.FilterStatus, concernsEvery, passesStatus, explainStatus},
 	{cluster.FilterAgent, concernsEvery, passesAgent, explainNothing},
 	{cluster.FilterUnschedulable, concernsEvery, passesCordon, explainUnschedulable},
+	{cluster.FilterTaint, concernsEvery, passesTaints, explainTaint},
 	{cluster.FilterRefused, concernsRefused, passesRefused, explainNothing},
 	{cluster.FilterAttribute, concernsAttributes, passesAttributes, explainAttribute},
 	{cluster.FilterConstraint, concernsConstraints, passesConstraints, explainConstraint},
@@ -59,6 +60,16 @@ func explainUnschedulable(c *chooser, i int) cluster.Rejection {
 		return cluster.Rejection{}
 	}
 	return cluster.Rejection{Detail: "in the list of instances to avoid"}
+}
+
+func passesTaints(c *chooser, i int) bool {
+	_, tainted := eligibility.UntoleratedTaint(c.engine.views[i], c.spec.Tolerations)
+	return !tainted
+}
+
+func explainTaint(c *chooser, i int) cluster.Rejection {
+	taint, _ := eligibility.UntoleratedTaint(c.engine.views[i], c.spec.Tolerations)
+	return cluster.Rejection{Detail: taint.String()}
 }
 
 func concernsRefused(c *chooser) bool { return len(c.engine.heldBack) > 0 }

@@ -190,19 +190,20 @@ func (e *Engine) MatchesInstance(v *snapshot.InstanceView, spec *Spec) bool {
 	}
 	e.Sync()
 	c := e.chooserAt(&Request{Spec: spec}, 0)
-	return passesAttributes(c, v.Index) && passesConstraints(c, v.Index)
+	return passesTaints(c, v.Index) && passesAttributes(c, v.Index) && passesConstraints(c, v.Index)
 }
 
 // EligibleInstances returns the ids of the instances that should have a task of a DAEMON service
-// (S4), sorted: ACTIVE, not cordoned, with the attributes and meeting the constraints. Room and a
+// (S4), sorted: ACTIVE, not cordoned, with no taint that they do not tolerate, with the attributes
+// and meeting the constraints. Room and a
 // disconnected agent make no difference: the task is wanted there all the same.
 func (e *Engine) EligibleInstances(spec *Spec) []string {
 	e.Sync()
 	c := e.chooserAt(&Request{Spec: spec}, 0)
 	var out []string
 	for i := range e.views {
-		if e.inCluster[i] && passesStatus(c, i) && passesCordon(c, i) && passesAttributes(c, i) &&
-			passesConstraints(c, i) {
+		if e.inCluster[i] && passesStatus(c, i) && passesCordon(c, i) && passesTaints(c, i) &&
+			passesAttributes(c, i) && passesConstraints(c, i) {
 			out = append(out, e.views[i].ID)
 		}
 	}

@@ -239,6 +239,40 @@ func TestEligibleInstances(t *testing.T) {
 	}
 }
 
+// A taint keeps tasks without a matching toleration away: also where somebody wrote it by hand.
+func TestPlaceKeepsOffTaintedInstances(t *testing.T) {
+	for _, c := range []struct {
+		taints, tolerations string
+		want                bool
+	}{
+		{"", "", true}, {"", "a=b", true}, {"a:b:NO_SCHEDULE", "", false}, {"a:b:NO_EXECUTE", "", false},
+		{"a:b:NO_SCHEDULE", "a", true}, {"a:b:NO_SCHEDULE", "a=b", true}, {"a:b:NO_SCHEDULE", "a=c", false},
+		{"a:b:NO_SCHEDULE", "a:NO_EXECUTE", false}, {"a:b:NO_EXECUTE", "a=b:NO_EXECUTE", true},
+		{"a:b:NO_SCHEDULE", "b", false}, {"a:b:NO_SCHEDULE", "*", true}, {"a:b:NO_SCHEDULE", "*:NO_EXECUTE", false},
+		{"a::NO_SCHEDULE", "a=", true}, {"a:b:NO_SCHEDULE", "a=", false},
+		{"a:b:NO_SCHEDULE c:d:NO_EXECUTE", "a", false}, {"a:b:NO_SCHEDULE c:d:NO_EXECUTE", "c,a", true},
+		{"by-hand", "", false}, {"by-hand", "by-hand", true}, {"a:b:Whatever", "a=b:NO_SCHEDULE", true},
+	} {
+		tolerations, err := cluster.ReadTolerations(c.tolerations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := oracle.Instance("i-1")
+		if c.taints != "" {
+			i = oracle.Instance("i-1", oracle.Attribute(cluster.AttributeTaints, c.taints))
+		}
+		e := placement.New(oracle.SnapshotOf(i))
+		r := placement.Request{Spec: &placement.Spec{Needs: oracle.Small, Owner: "web", Tolerations: tolerations},
+			Count: 1}
+		if got := len(e.Place(r).Placed) == 1; got != c.want {
+			t.Errorf("a task that tolerates %q is placed on %q: %t", c.tolerations, c.taints, got)
+		}
+		if got := len(e.EligibleInstances(r.Spec)) == 1; got != c.want {
+			t.Errorf("a daemon that tolerates %q is due on %q: %t", c.tolerations, c.taints, got)
+		}
+	}
+}
+
 func TestChooseStops(t *testing.T) {
 	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
 		oracle.Instance("i-3", oracle.Zone("b")))

@@ -230,7 +230,7 @@ func TestEligibleInstancesEqualFullScan(t *testing.T) {
 		e, o := placement.New(s), oracle.NewOracle(w, r)
 		var want []string
 		for _, i := range w.Instances {
-			fits := oracle.MissingAttribute(r.Spec, i) == "" &&
+			fits := oracle.MissingAttribute(r.Spec, i) == "" && oracle.UntoleratedTaint(r.Spec, i) == "" &&
 				(o.UnmetConstraint(i) == "" || !o.RuleBinds(w.Config.Priorities.Placement))
 			if fits != e.MatchesInstance(s.Instances[i.ID], r.Spec) {
 				t.Fatalf("Matches(%s) is %v", i.ID, !fits)

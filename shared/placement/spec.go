@@ -13,6 +13,8 @@ type Spec struct {
 	Needs      cluster.Resources
 	Ports      []cluster.Port
 	Attributes []string // required of an instance: name, or name=value
+	// Tolerations say which taints of an instance do not keep the tasks off it.
+	Tolerations []cluster.Toleration
 	// Loads are the metrics that each task starts with (P9).
 	Loads []cluster.Metric
 	// Tasks of Owner are spread (S2, S3). If Group is not empty, only tasks of that group count,
@@ -51,7 +53,7 @@ func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 		Needs: def.Needs, Ports: def.Ports, Attributes: eligibility.RequiredAttributes(def, rules),
 		Constraints: constraints, Loads: rules.Metrics, Owner: owner, Group: group,
 		Strategies: rules.Strategies, DomainPolicy: rules.DomainPolicy, Scoring: rules.Scoring,
-		MoveCost: rules.MoveCost,
+		MoveCost: rules.MoveCost, Tolerations: rules.Tolerations,
 	}
 	if distinct {
 		s.PerInstance = 1

@@ -34,7 +34,7 @@ func (n *nodeGroups) CreateNodeGroup(_ context.Context, spec operation.CreateNod
 		Head: cluster.Head{Cluster: spec.Cluster}, Name: spec.Name, ID: "11111111-2222-3333-4444-555555555555",
 		Status:    cluster.NodeGroupActive,
 		CreatedAt: noon, ModifiedAt: noon, AutoScalingGroup: spec.AutoScalingGroup, Config: spec.Config,
-		Tags: spec.Tags, NodeLabels: cluster.NodeLabels{Labels: spec.Labels},
+		Tags: spec.Tags, NodeLabels: cluster.NodeLabels{Labels: spec.Labels, Taints: spec.Taints},
 		Target: cluster.UpdateTarget{Image: "ami-1", ReleaseVersion: spec.ReleaseVersion}, Subnets: spec.Subnets,
 		Role: spec.Role,
 	}
@@ -285,6 +285,33 @@ func TestEKS_Update(t *testing.T) {
 		Labels: &cluster.LabelsChange{Set: map[string]string{"team": "b"}, Remove: []string{"old"}}})
 }
 
+// tainted returns the input of CreateNodegroup with taints.
+func tainted(taints string) string {
+	return `{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","taints":` +
+		taints + "}"
+}
+
+func TestEKS_Taints(t *testing.T) {
+	n := newNodeGroups()
+	b := newBerth(t, withNodeGroups(n))
+	want := []any{map[string]any{"key": "dedicated", "value": "gpu", "effect": "NO_SCHEDULE"},
+		map[string]any{"key": "old", "effect": "NO_EXECUTE"}}
+	got := call(t, b.mux, "POST", "/clusters/prod/node-groups", tainted(
+		`[{"key":"dedicated","value":"gpu","effect":"NO_SCHEDULE"},{"key":"old","value":"","effect":"NO_EXECUTE"}]`))
+	expect(t, "status", got.status, 200)
+	taints := []cluster.Taint{{Key: "dedicated", Value: "gpu", Effect: cluster.NoSchedule},
+		{Key: "old", Effect: cluster.NoExecute}}
+	expect(t, "taints", n.made.Taints, taints)
+	expect(t, "described", call(t, b.mux, "GET", "/clusters/prod/node-groups/web",
+		"").body["nodegroup"].(map[string]any)["taints"],
+		any(want))
+	got = call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-config",
+		`{"taints":{"addOrUpdateTaints":[{"key":"old","effect":"NO_EXECUTE"}],`+
+			`"removeTaints":[{"key":"dedicated","value":"gpu","effect":"NO_SCHEDULE"}]}}`)
+	expect(t, "status", got.status, 200)
+	expect(t, "change", n.changed.Labels, &cluster.LabelsChange{SetTaints: taints[1:], RemoveTaints: taints[:1]})
+}
+
 func TestEKS_Errors(t *testing.T) {
 	n := newNodeGroups()
 	n.updates[updateID].Status = cluster.UpdateInProgress
@@ -365,8 +392,24 @@ func TestEKS_Errors(t *testing.T) {
 			`{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":"` + strings.Repeat("x", 64) + `"}}`, 400, "InvalidParameterException", "more than 63"},
 		"NoAttribute": {"POST", "/clusters/prod/node-groups",
 			`{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":""}}`, 400, "InvalidParameterException", "cannot be an attribute"},
-		"Taints": {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","taints":[{}]}`, 400,
-			"InvalidParameterException", "taints is not supported"},
+		"TaintWithoutKey": {"POST", "/clusters/prod/node-groups", tainted(`[{"effect":"NO_SCHEDULE"}]`), 400,
+			"InvalidParameterException", "cannot be the key of a taint"},
+		"TaintValue": {"POST", "/clusters/prod/node-groups",
+			tainted(`[{"key":"a","value":"x y","effect":"NO_SCHEDULE"}]`), 400,
+			"InvalidParameterException", "cannot be the value of taint a"},
+		"TaintEffect": {"POST", "/clusters/prod/node-groups", tainted(`[{"key":"a","effect":"NoSchedule"}]`), 400,
+			"InvalidParameterException", "must be one of [NO_SCHEDULE NO_EXECUTE]"},
+		"SoftTaint": {"POST", "/clusters/prod/node-groups", tainted(`[{"key":"a","effect":"PREFER_NO_SCHEDULE"}]`),
+			400, "InvalidParameterException", "PREFER_NO_SCHEDULE of taint a is not supported"},
+		"TaintTwice": {"POST", "/clusters/prod/node-groups",
+			tainted(`[{"key":"a","effect":"NO_EXECUTE"},{"key":"a","value":"b","effect":"NO_EXECUTE"}]`), 400,
+			"InvalidParameterException", "twice with the effect NO_EXECUTE"},
+		"TooManyTaints": {"POST", "/clusters/prod/node-groups",
+			tainted("[" + strings.Repeat("{},", 50) + "{}]"), 400, "InvalidParameterException", "at most 50"},
+		"TaintSetAndRemoved": {"POST", "/clusters/prod/node-groups/web/update-config",
+			`{"taints":{"addOrUpdateTaints":[{"key":"a","effect":"NO_EXECUTE"}],` +
+				`"removeTaints":[{"key":"a","value":"b","effect":"NO_EXECUTE"}]}}`,
+			400, "InvalidParameterException", "in both addOrUpdateTaints and removeTaints"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, b.mux, c.method, c.path, c.body)

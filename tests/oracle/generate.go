@@ -77,7 +77,19 @@ func GenRare(t *rapid.T, i *cluster.Instance) {
 	if rapid.IntRange(0, 9).Draw(t, "cordoned") == 0 {
 		Attribute(cluster.AttributeUnschedulable, "")(i)
 	}
+	if at := rapid.IntRange(-6, len(taints)-1).Draw(t, "tainted"); at >= 0 {
+		Attribute(cluster.AttributeTaints, taints[at])(i)
+	}
 }
+
+// What taints instances may have, and what tasks tolerate.
+var (
+	taints      = []string{"a:x:NO_SCHEDULE", "a:x:NO_EXECUTE b:y:NO_SCHEDULE"}
+	tolerations = [][]cluster.Toleration{
+		nil, nil, nil, {{Key: "a", AnyValue: true}}, {{Key: "a", Value: "x", Effect: cluster.NoSchedule}},
+		{{Key: "a", Value: "x"}, {Key: "b", Value: "z"}}, {{AnyValue: true}},
+	}
+)
 
 // GenLoads draws loads of metrics.
 func GenLoads(t *rapid.T) []cluster.Metric {
@@ -232,7 +244,7 @@ func GenRequest(t *rapid.T, w *World) placement.Request {
 	}
 	r.Spec = &placement.Spec{
 		Needs: GenNeeds(t), Ports: GenPorts(t), Owner: "web", Loads: w.Services[0].Rules.Metrics,
-		Constraints: GenConstraints(t),
+		Constraints: GenConstraints(t), Tolerations: rapid.SampledFrom(tolerations).Draw(t, "tolerations"),
 		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
 		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),
 		PerInstance: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per instance"),

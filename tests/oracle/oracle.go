@@ -197,6 +197,9 @@ func (o *Oracle) FailedFilters(i *cluster.Instance, l Remaining) []string {
 	refuse(IsCordoned(i), cluster.FilterUnschedulable, "")
 	refuse(!IsCordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable,
 		"in the list of instances to avoid")
+	if taint := UntoleratedTaint(r, i); taint != "" {
+		refuse(true, cluster.FilterTaint, taint)
+	}
 	refuse(slices.Contains(o.Request.Refused, i.ID), cluster.FilterRefused, "")
 	if absent := MissingAttribute(r, i); absent != "" {
 		refuse(true, cluster.FilterAttribute, absent)
@@ -238,6 +241,21 @@ func MissingAttribute(r *placement.Spec, i *cluster.Instance) string {
 	return r.Attributes[at]
 }
 
+// UntoleratedTaint returns the first taint of the instance that the tasks do not tolerate, or "".
+func UntoleratedTaint(r *placement.Spec, i *cluster.Instance) string {
+	for part := range strings.FieldsSeq(i.Attributes["berth.taints"]) {
+		x := strings.Split(part, ":") // GenRare writes all three
+		tolerated := slices.ContainsFunc(r.Tolerations, func(t cluster.Toleration) bool {
+			return (t.Key == "" || t.Key == x[0]) && (t.AnyValue || t.Value == x[1]) &&
+				(t.Effect == "" || string(t.Effect) == x[2])
+		})
+		if !tolerated {
+			return x[0] + "=" + x[1] + ":" + x[2]
+		}
+	}
+	return ""
+}
+
 // FullMetric returns the metric without room for one more task, or "" and whether the task needs
 // the buffer.
 func (o *Oracle) FullMetric(i *cluster.Instance, l Remaining) (full string, buffered bool) {
@@ -267,7 +285,8 @@ func (o *Oracle) ServiceDomains() *domain.Domains {
 			standing = domain.NotInCluster
 		case i.Status != cluster.InstanceActive || !i.AgentConnected || IsCordoned(i):
 			standing = domain.Unavailable
-		case MissingAttribute(o.Request.Spec, i) != "" || o.UnmetConstraint(i) != "" ||
+		case MissingAttribute(o.Request.Spec, i) != "" || UntoleratedTaint(o.Request.Spec, i) != "" ||
+			o.UnmetConstraint(i) != "" ||
 			slices.Contains(o.Request.Spec.Avoid, i.ID):
 			standing = domain.Ineligible
 		}

@@ -29,9 +29,9 @@ const root = "../.."
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
-		volumes(), madeGroups),
+		volumes(), madeGroups, taints()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
-		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups),
+		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, taints()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -98,6 +98,24 @@ var madeGroups = []string{
 	"update# *cluster.Update.UpdateSpec.Labels", "update# *cluster.Update.UpdateSpec.Labels.Set",
 	"update# *cluster.Update.UpdateSpec.Labels.Set{}", "update# *cluster.Update.UpdateSpec.Labels.Remove",
 	"update# *cluster.Update.UpdateSpec.Labels.Remove[]",
+}
+
+// taints returns the fields of taints and tolerations, which the first two versions did not have.
+func taints() (fields []string) {
+	for _, list := range []string{"nodegroup# *cluster.NodeGroup.NodeLabels.Taints",
+		"update# *cluster.Update.UpdateSpec.Labels.SetTaints",
+		"update# *cluster.Update.UpdateSpec.Labels.RemoveTaints"} {
+		for _, field := range []string{"", "[]", "[].Key", "[].Value", "[].Effect"} {
+			fields = append(fields, list+field)
+		}
+	}
+	for _, rules := range []string{"service# *cluster.Service.ServiceSpec", "task# *cluster.Task.TaskSpec",
+		"request# *state.Request"} {
+		for _, field := range []string{"", "[]", "[].Key", "[].Effect", "[].Value", "[].AnyValue"} {
+			fields = append(fields, rules+".Rules.Tolerations"+field)
+		}
+	}
+	return fields
 }
 
 // askedChanges are the fields of updates that the second version did not have.

@@ -181,6 +181,57 @@ func TestLabelsOfAMadeNodeGroupChange(t *testing.T) {
 	m.remove()
 }
 
+// The nodes of a node group with taints have them from their registration on: no task is placed
+// there that does not tolerate them. A taint NO_EXECUTE that is added makes tasks leave, and when
+// it is removed they may return.
+func TestTaintsOfAMadeNodeGroup(t *testing.T) {
+	m := made{t, scaled(t, nil)}
+	gpu := cluster.Taint{Key: "dedicated", Value: "gpu", Effect: cluster.NoSchedule}
+	m.create(operation.CreateNodeGroup{Machines: &cluster.Machines{InstanceTypes: []string{"m5.large"}},
+		Taints: []cluster.Taint{gpu}, Sizes: &cluster.Sizes{Max: 2, Desired: 1}})
+	for name, rules := range map[string]cluster.Rules{"web": {}, "tolerant": {Tolerations: []cluster.Toleration{
+		{Key: "dedicated", Value: "gpu"}}}} {
+		if _, err := m.API.Services.CreateService(t.Context(), operation.CreateService{Cluster: home, Name: name,
+			TaskDefinition: "web", Desired: new(1), MinHealthy: new(0), Launched: true, Rules: rules}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.await(cluster.NodeGroupActive, 2*time.Minute)
+	run(m.Installation, 2*time.Minute)
+	m.checkLabels(1, map[string]string{"berth.taints": "dedicated:gpu:NO_SCHEDULE"})
+	m.checkRunning(map[string]int{"tolerant": 1})
+	m.relabel(cluster.LabelsChange{SetTaints: []cluster.Taint{{Key: "old", Effect: cluster.NoExecute}}})
+	run(m.Installation, 5*time.Minute)
+	m.checkRunning(map[string]int{})
+	m.relabel(cluster.LabelsChange{RemoveTaints: []cluster.Taint{gpu, {Key: "old", Effect: cluster.NoExecute}}})
+	run(m.Installation, 5*time.Minute)
+	m.checkRunning(map[string]int{"tolerant": 1, "web": 1})
+	if n := m.nodes()[0]; n.Attributes["berth.taints"] != "" {
+		t.Errorf("node %s has %v", n.ID, n.Attributes)
+	}
+	m.remove()
+}
+
+// checkRunning checks how many tasks of each service run on the node group's nodes.
+func (m made) checkRunning(want map[string]int) {
+	m.Helper()
+	tasks, err := state.ListRows[*cluster.Task](m.Context(), m.Store, state.Prefix(home, state.PrefixTask), "tasks")
+	if err != nil {
+		m.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, task := range tasks {
+		if task.Last == cluster.TaskRunning && slices.ContainsFunc(m.nodes(), func(n *cluster.Instance) bool {
+			return n.ID == task.Instance
+		}) {
+			got[task.Service]++
+		}
+	}
+	if !maps.Equal(got, want) {
+		m.Errorf("%v run on the node group, want %v", got, want)
+	}
+}
+
 // template returns the launch template version that the node group launches from.
 func (m made) template() string {
 	groups, err := m.AWS.Groups.DescribeGroups(m.Context(), []string{m.nodeGroup().AutoScalingGroup})

@@ -86,10 +86,13 @@ func (c *Cache) ForProvider(
 }
 
 // ForRunningDaemon returns the spec that running tasks of a DAEMON service have to meet (S4). It
-// has the constraints that the service had when its deployment was made.
+// has the constraints that the service had when its deployment was made. A taint NO_SCHEDULE keeps
+// only new tasks away.
 func (c *Cache) ForRunningDaemon(s *cluster.Service, def *cluster.TaskDefinition) *placement.Spec {
 	rules := s.Rules
 	rules.Constraints = s.Deployment.Constraints
+	rules.Tolerations = append(slices.Clone(rules.Tolerations),
+		cluster.Toleration{AnyValue: true, Effect: cluster.NoSchedule})
 	return c.cachedSpec(serviceKey{short: s.Short, definition: def.Name(), running: true}, s, def, rules)
 }
 

@@ -41,7 +41,8 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	if err := nodegroup.ValidateConfig(spec.Config); err != nil {
 		return nil, err
 	}
-	if err := checkLabelCount(len(spec.Labels), spec.Template != nil); err != nil {
+	labels := cluster.NodeLabels{Labels: spec.Labels, Taints: spec.Taints}
+	if err := checkLabels(labels, spec.Template != nil); err != nil {
 		return nil, err
 	}
 	now := n.Clock.Now()
@@ -49,7 +50,7 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: formatUUID(n.NewID()),
 		Status: cluster.NodeGroupCreating, CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup,
 		Target: firstTarget(spec), Config: spec.Config, Tags: spec.Tags, Subnets: spec.Subnets,
-		NodeLabels: cluster.NodeLabels{Labels: spec.Labels},
+		NodeLabels: labels,
 		Role:       spec.Role, Token: spec.Token, Digest: spec.Params, Machines: spec.Machines,
 	}
 	if spec.Sizes != nil {
@@ -117,20 +118,32 @@ const (
 	sourceLabels  = 2
 )
 
-// checkLabelCount refuses more labels than a node can have as attributes. An update of such a group
-// could never complete, because its nodes would never be fully labelled.
-func checkLabelCount(labels int, ownTemplate bool) error {
+// maxAttributeValue is how long the value of an attribute may be (ECS API reference, Attribute).
+const maxAttributeValue = 128
+
+// checkLabels refuses more labels and taints than a node can have as attributes. An update of such
+// a group could never complete, because its nodes would never be fully labelled.
+func checkLabels(l cluster.NodeLabels, ownTemplate bool) error {
 	room := maxAttributes - nodeMarks - len(nodegroup.TargetLabels(&cluster.Update{}))
 	if ownTemplate {
 		room -= sourceLabels
 	}
-	if labels <= room {
+	if len(l.Taints) > 0 {
+		room--
+	}
+	if text := cluster.TaintsText(l.Taints); len(text) > maxAttributeValue {
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The taints are too long together: nodes have them as one attribute of at most %d characters, and these "+
+				"need %d", maxAttributeValue, len(text))
+	}
+	if len(l.Labels) <= room {
 		return nil
 	}
 	return cluster.Errorf(cluster.CodeInvalidParameter,
 		"There are %d labels, but at most %d are possible: labels are attributes of container instances, which have "+
-			"at most %d, and the rest is for the node group's own labels, the capacity provider and the domains",
-		labels, room, maxAttributes)
+			"at most %d, and the rest is for taints, the node group's own labels, the capacity provider and the "+
+			"domains",
+		len(l.Labels), room, maxAttributes)
 }
 
 // resolveNodeGroupConflict answers a CreateNodegroup whose name is taken: with the node group, if

@@ -115,7 +115,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 	}
 	if change.Labels != nil {
 		after := change.Labels.ApplyTo(g.NodeLabels)
-		if err := checkLabelCount(len(after.Labels), g.Target.SourceTemplate != ""); err != nil {
+		if err := checkLabels(after, g.Target.SourceTemplate != ""); err != nil {
 			return nil, err
 		}
 	}
@@ -152,6 +152,8 @@ func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam)
 	if l := c.Labels; l != nil {
 		addText("LabelsToAdd", len(l.Set) > 0, l.Set)
 		addText("LabelsToRemove", len(l.Remove) > 0, l.Remove)
+		addText("TaintsToAdd", len(l.SetTaints) > 0, taintTexts(l.SetTaints))
+		addText("TaintsToRemove", len(l.RemoveTaints) > 0, taintTexts(l.RemoveTaints))
 	}
 	if s := c.Sizes; s != nil {
 		add("MinSize", s.Min)
@@ -168,6 +170,20 @@ func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam)
 		if u.Strategy != "" {
 			out = append(out, cluster.UpdateParam{Type: "UpdateStrategy", Value: string(u.Strategy)})
 		}
+	}
+	return out
+}
+
+// A taintText is a taint as the parameters of an update have it.
+type taintText struct {
+	Effect cluster.TaintEffect `json:"effect"`
+	Value  string              `json:"value"`
+	Key    string              `json:"key"`
+}
+
+func taintTexts(taints []cluster.Taint) (out []taintText) {
+	for _, t := range taints {
+		out = append(out, taintText{t.Effect, t.Value, t.Key})
 	}
 	return out
 }

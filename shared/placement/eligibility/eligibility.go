@@ -33,6 +33,25 @@ func TakesTasks(v *snapshot.InstanceView) bool {
 	return InCluster(v) && v.IsAvailable() && !IsCordoned(v)
 }
 
+// UntoleratedTaint returns the first taint of the instance that keeps tasks with these tolerations
+// off it; false if there is none.
+func UntoleratedTaint(v *snapshot.InstanceView, tolerations []cluster.Toleration) (cluster.Taint, bool) {
+	for _, t := range cluster.ReadTaints(v.Attributes[cluster.AttributeTaints]) {
+		if !cluster.Tolerates(tolerations, t) {
+			return t, true
+		}
+	}
+	return cluster.Taint{}, false
+}
+
+// Evicts reports whether tasks with these tolerations must leave the instance, because it has a
+// taint NO_EXECUTE that they do not tolerate.
+func Evicts(v *snapshot.InstanceView, tolerations []cluster.Toleration) bool {
+	return slices.ContainsFunc(cluster.ReadTaints(v.Attributes[cluster.AttributeTaints]), func(t cluster.Taint) bool {
+		return t.Effect == cluster.NoExecute && !cluster.Tolerates(tolerations, t)
+	})
+}
+
 // RequiredAttributes returns the attributes that an instance must have for the definition's tasks
 // under the rules, each as "name" or "name=value".
 func RequiredAttributes(def *cluster.TaskDefinition, rules *cluster.Rules) []string {
@@ -90,10 +109,15 @@ func MissingAttribute(v *snapshot.InstanceView, attributes []string) string {
 	return ""
 }
 
-// MeetsStatic reports whether the instance has the attributes and meets the constraints that depend
-// on its row alone. It ignores constraints that depend on the tasks there.
-func MeetsStatic(v *snapshot.InstanceView, attributes []string, constraints []*constraint.Expression) bool {
-	return MissingAttribute(v, attributes) == "" && !slices.ContainsFunc(constraints,
+// MeetsStatic reports whether the instance has the attributes and no other taints than tolerated
+// ones, and meets the constraints that depend on its row alone. It ignores constraints that depend
+// on the tasks there.
+func MeetsStatic(
+	v *snapshot.InstanceView, attributes []string, tolerations []cluster.Toleration,
+	constraints []*constraint.Expression,
+) bool {
+	_, tainted := UntoleratedTaint(v, tolerations)
+	return !tainted && MissingAttribute(v, attributes) == "" && !slices.ContainsFunc(constraints,
 		func(x *constraint.Expression) bool {
 			return x.Static() && !x.Matches(v.Facts())
 		})

@@ -131,13 +131,15 @@ func (p *problem) addProblemOwner(e *Planner, name string, m Owner, at map[strin
 	o := problemOwner{
 		name: name, displayName: cmp.Or(m.Name, name), mover: m, maxPerInstance: int(m.Spec.MaxPerInstance()),
 		isAvoided: func(i int) bool { return avoid[i] },
-		matches:   staticMatcher(p, m.Spec),
 	}
-	o.suits = o.matches
+	// A taint NO_SCHEDULE keeps new tasks away, and no others.
+	tolerant := *m.Spec
+	tolerant.Tolerations = []cluster.Toleration{{AnyValue: true}}
+	o.matches, o.suits = staticMatcher(p, &tolerant), staticMatcher(p, m.Spec)
 	if rule := domain.NewRule(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = ownerDomains(p, &o, rule)
 	} else if p.levels.placement < 0 {
-		o.suits = staticMatcher(p, &placement.Spec{Attributes: m.Spec.Attributes})
+		o.suits = staticMatcher(p, &placement.Spec{Attributes: m.Spec.Attributes, Tolerations: m.Spec.Tolerations})
 	}
 	p.owners = append(p.owners, o)
 }
@@ -155,7 +157,7 @@ func staticMatcher(p *problem, spec *placement.Spec) func(i int) bool {
 		if known[i] == 0 {
 			v := p.instances[i].view
 			known[i] = 1
-			if eligibility.MeetsStatic(v, spec.Attributes, spec.Constraints) {
+			if eligibility.MeetsStatic(v, spec.Attributes, spec.Tolerations, spec.Constraints) {
 				known[i] = 2
 			}
 		}
@@ -166,6 +168,9 @@ func staticMatcher(p *problem, spec *placement.Spec) func(i int) bool {
 // requirementsKey returns a text that differs for specs with different requirements.
 func requirementsKey(spec *placement.Spec) string {
 	key := strings.Join(spec.Attributes, "\x00")
+	if len(spec.Tolerations) > 0 {
+		key += "\x03" + cluster.TolerationsText(spec.Tolerations)
+	}
 	for _, x := range spec.Constraints {
 		key += "\x01" + x.String()
 	}
@@ -187,7 +192,7 @@ func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains
 		switch {
 		case !p.instances[i].takesTasks:
 			standing[i] = domain.Unavailable
-		case o.isAvoided(i) || !o.matches(i):
+		case o.isAvoided(i) || !o.suits(i):
 			standing[i] = domain.Ineligible
 		}
 	}

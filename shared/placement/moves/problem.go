@@ -101,7 +101,8 @@ type problemOwner struct {
 	tasks          []int32
 	domains        *domain.Domains // nil if no domain rule applies
 	// matches reports that the instance satisfies the tasks' requirements. suits reports that it
-	// may have one: requirements may be off. isAvoided reports that it gets none all the same.
+	// may have one more: requirements may be off, and taints count. isAvoided reports that it gets
+	// none all the same.
 	matches, suits, isAvoided func(i int) bool
 	eligible                  []uint8 // results of canHost, per instance: 0 unknown, 1 no, 2 yes
 }

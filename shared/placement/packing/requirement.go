@@ -15,13 +15,14 @@ import (
 type requirements struct {
 	text        string // equal texts mean equal requirements
 	attributes  []string
+	tolerations []cluster.Toleration
 	expressions []*constraint.Expression
 	demand      int64 // GPU thousandths
 }
 
 // satisfiedBy reports whether the instance satisfies them.
 func (r *requirements) satisfiedBy(v *snapshot.InstanceView) bool {
-	return eligibility.MeetsStatic(v, r.attributes, r.expressions)
+	return eligibility.MeetsStatic(v, r.attributes, r.tolerations, r.expressions)
 }
 
 // newRequirements returns the requirements of a definition and rules, either of which may be nil. A
@@ -33,7 +34,7 @@ func newRequirements(def *cluster.TaskDefinition, rules *cluster.Rules) *require
 	if rules == nil {
 		rules = &cluster.Rules{}
 	}
-	r := &requirements{}
+	r := &requirements{tolerations: rules.Tolerations}
 	var text strings.Builder
 	if constraints, _, err := eligibility.ParseConstraints(def, rules); err == nil {
 		r.attributes = eligibility.RequiredAttributes(def, rules)
@@ -46,6 +47,9 @@ func newRequirements(def *cluster.TaskDefinition, rules *cluster.Rules) *require
 	for _, x := range r.expressions {
 		text.WriteByte(0)
 		text.WriteString(x.String())
+	}
+	if len(r.tolerations) > 0 {
+		text.WriteString("\x03" + cluster.TolerationsText(r.tolerations))
 	}
 	r.text = text.String()
 	return r
@@ -84,12 +88,14 @@ func (reader *requirementsReader) requirementsOf(t *cluster.Task) *requirements 
 	return w
 }
 
-// constraintsText returns a text that differs for different constraints.
+// constraintsText returns a text that differs for different constraints and tolerations.
 func constraintsText(r *cluster.Rules) string {
-	if len(r.Constraints) == 0 {
+	if len(r.Constraints)+len(r.Tolerations) == 0 {
 		return r.NodeConstraint
 	}
 	var text strings.Builder
+	text.WriteString(cluster.TolerationsText(r.Tolerations))
+	text.WriteByte(0)
 	for _, c := range r.Constraints {
 		text.WriteString(c.Type)
 		text.WriteString(c.Expression)

@@ -113,6 +113,7 @@ type RulesInput struct {
 	Strategy     *string        `json:"strategy,omitempty"`
 	Rebalancing  *string        `json:"rebalancing,omitempty"` // on or off
 	Scaling      *string        `json:"scaling,omitempty"`     // as in the tag berth:scaling
+	Tolerations  *string        `json:"tolerations,omitempty"` // as in the tag berth:tolerations
 }
 
 // A MetricInput is a default load as Berth or Service Fabric describes it. Berth's tasks are
@@ -163,6 +164,7 @@ type RulesOutput struct {
 	Strategy     string     `json:"strategy,omitempty"`
 	Rebalancing  string     `json:"rebalancing,omitempty"`
 	Scaling      string     `json:"scaling,omitempty"`
+	Tolerations  string     `json:"tolerations,omitempty"`
 	Diagnosis    *Diagnosis `json:"diagnosis,omitempty"`
 	// Notes says what of an update does not count.
 	Notes []string `json:"notes,omitempty"`
@@ -250,7 +252,8 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 	for key, text := range map[string]*string{
 		cluster.TagDomainPolicy: in.DomainPolicy, cluster.TagConstraint: in.Constraint,
 		cluster.TagMoveCost: in.MoveCost, cluster.TagStrategy: in.Strategy, cluster.TagRebalancing: in.Rebalancing,
-		cluster.TagScaling: in.Scaling,
+		cluster.TagScaling:     in.Scaling,
+		cluster.TagTolerations: in.Tolerations,
 	} {
 		if text != nil {
 			out[key] = *text
@@ -279,7 +282,8 @@ func rulesOutput(v *cluster.Service) *RulesOutput {
 	out := &RulesOutput{
 		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint,
 		MoveCost: string(r.MoveCost), Strategy: r.Scoring, Rebalancing: string(r.Rebalancing),
-		Diagnosis: DiagnosisOf(v.Blocked),
+		Tolerations: cluster.TolerationsText(r.Tolerations),
+		Diagnosis:   DiagnosisOf(v.Blocked),
 	}
 	if r.Scaling != nil {
 		out.Scaling = r.Scaling.String()

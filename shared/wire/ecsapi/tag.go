@@ -246,7 +246,7 @@ func checkTag(t types.Tag, own bool) error {
 var taskTags = map[string]func(types.Tag) error{
 	TagWait: checkWait, cluster.TagConstraint: ruleTags[cluster.TagConstraint],
 	cluster.TagMetrics:  ruleTags[cluster.TagMetrics],
-	cluster.TagStrategy: ruleTags[cluster.TagStrategy],
+	cluster.TagStrategy: ruleTags[cluster.TagStrategy], cluster.TagTolerations: ruleTags[cluster.TagTolerations],
 }
 
 // checkWait checks the value of [TagWait].

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
@@ -61,15 +59,6 @@ var (
 	groupNames     = regexp.MustCompile(`^[ -9;-~]{1,255}$`) // of Auto Scaling: printable, without a colon
 )
 
-// Lengths of a label's key and value (EKS API reference, CreateNodegroup).
-const (
-	maxLabelKey   = 63
-	maxLabelValue = 63
-)
-
-// reservedLabels are the prefixes of attributes that ECS, EKS and Berth write themselves.
-var reservedLabels = []string{"ecs.", "berth.", "eks.amazonaws.com/"}
-
 // createInput is the input of CreateNodegroup, with the members that are refused too.
 type createInput struct {
 	NodegroupName      string            `json:"nodegroupName"`
@@ -81,7 +70,7 @@ type createInput struct {
 	RemoteAccess       json.RawMessage   `json:"remoteAccess"`
 	NodeRole           string            `json:"nodeRole"`
 	Labels             map[string]string `json:"labels"`
-	Taints             []json.RawMessage `json:"taints"`
+	Taints             []taint           `json:"taints"`
 	Tags               map[string]string `json:"tags"`
 	ClientRequestToken string            `json:"clientRequestToken"`
 	LaunchTemplate     *launchTemplate   `json:"launchTemplate"`
@@ -100,7 +89,7 @@ func (in *createInput) checkUnserved() error {
 		given bool
 	}{
 		{"remoteAccess", isPresent(in.RemoteAccess)},
-		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", isPresent(in.NodeRepairConfig)},
+		{"nodeRepairConfig", isPresent(in.NodeRepairConfig)},
 		{"warmPoolConfig", isPresent(in.WarmPoolConfig)},
 	} {
 		if m.given {
@@ -225,12 +214,15 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 	if err := checkLabels(in.Labels); err != nil {
 		return nil, err
 	}
+	taints, err := parseTaints("taints", in.Taints)
+	if err != nil {
+		return nil, err
+	}
 	spec := &operation.CreateNodeGroup{
 		Cluster: c.cluster, Name: in.NodegroupName, AutoScalingGroup: in.Tags[cluster.AutoScalingTag],
 		Version: in.Version, ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole,
-		Labels: in.Labels, Tags: in.Tags, Token: in.ClientRequestToken,
+		Labels: in.Labels, Taints: taints, Tags: in.Tags, Token: in.ClientRequestToken,
 	}
-	var err error
 	if spec.Config, err = in.UpdateConfig.parseUpdateConfig(); err != nil {
 		return nil, err
 	}
@@ -250,25 +242,6 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 	plain.ClientRequestToken = ""
 	spec.Params, err = input.DigestParameters(plain)
 	return spec, err
-}
-
-// checkLabels checks labels against EKS's lengths and against the characters that attributes of
-// container instances can have (ECS API reference, Attribute), because nodes carry their labels as
-// attributes. How many labels are possible depends on the node group.
-func checkLabels(labels map[string]string) error {
-	for k, v := range labels {
-		switch {
-		case slices.ContainsFunc(reservedLabels, func(prefix string) bool { return strings.HasPrefix(k, prefix) }):
-			return input.Invalid("Label %.100q cannot have a reserved prefix: %s.", k,
-				strings.Join(reservedLabels, ", "))
-		case len(k) > maxLabelKey || len(v) > maxLabelValue:
-			return input.Invalid("The label %.100q has more than %d characters, or its value has.", k, maxLabelKey)
-		case !attributeNames.MatchString(k) || !attributeValues.MatchString(v):
-			return input.Invalid("The label %.100q or its value %.100q cannot be an attribute of a container instance.",
-				k, v)
-		}
-	}
-	return nil
 }
 
 // parseUpdateConfig reads an update configuration, the zero value for none. Which combinations are

@@ -121,7 +121,7 @@ func Operations() map[string]Endpoint {
 // Why Berth refuses members.
 const (
 	groupSays  = "what instances are made of, the Auto Scaling group and its launch template say"
-	onlySizes  = "only labels, scalingConfig and updateConfig can be changed"
+	onlySizes  = "only labels, taints, scalingConfig and updateConfig can be changed"
 	onlyGroups = "there are updates of node groups only"
 )
 
@@ -129,12 +129,11 @@ const (
 var refusedMembers = map[string]map[string]string{
 	"CreateNodegroup": {
 		"remoteAccess":     "a launch template of your own says who may log in",
-		"taints":           "tasks have no tolerations; placement constraints keep them away from nodes",
 		"nodeRepairConfig": "the Auto Scaling group replaces unhealthy instances",
 		"warmPoolConfig":   "an Auto Scaling group of your own can have a warm pool",
 	},
 	"UpdateNodegroupConfig": {
-		"taints": onlySizes, "nodeRepairConfig": onlySizes, "warmPoolConfig": onlySizes,
+		"nodeRepairConfig": onlySizes, "warmPoolConfig": onlySizes,
 	},
 	"DescribeUpdate": {"addonName": onlyGroups, "capabilityName": onlyGroups},
 	"ListUpdates":    {"addonName": onlyGroups, "capabilityName": onlyGroups},

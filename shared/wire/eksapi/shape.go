@@ -75,6 +75,7 @@ type nodegroup struct {
 	Subnets        []string          `json:"subnets"`
 	NodeRole       string            `json:"nodeRole"`
 	Labels         map[string]string `json:"labels"`
+	Taints         []taint           `json:"taints,omitempty"`
 	Resources      resources         `json:"resources"`
 	Health         health            `json:"health"`
 	UpdateConfig   updateConfig      `json:"updateConfig"`
@@ -130,6 +131,7 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 		CreatedAt: epochSeconds(g.CreatedAt), ModifiedAt: epochSeconds(g.ModifiedAt),
 		ScalingConfig: scalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
 		Subnets:       orEmpty(g.Subnets), NodeRole: g.Role, Labels: orNone(g.Labels),
+		Taints:    taintShapes(g.Taints),
 		Tags:      orNone(g.Tags),
 		Resources: resources{[]autoScalingGroup{{g.AutoScalingGroup}}}, Health: healthShape(g.Issues),
 		UpdateConfig: updateConfigShape(g.Config),

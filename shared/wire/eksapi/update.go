@@ -14,7 +14,7 @@ import (
 // value does not matter.
 type configInput struct {
 	Labels             *labelsChange   `json:"labels"`
-	Taints             json.RawMessage `json:"taints"`
+	Taints             *taintsChange   `json:"taints"`
 	ScalingConfig      *scalingConfig  `json:"scalingConfig"`
 	UpdateConfig       *updateConfig   `json:"updateConfig"`
 	NodeRepairConfig   json.RawMessage `json:"nodeRepairConfig"`
@@ -33,34 +33,7 @@ type VersionInput struct {
 	ClientRequestToken string          `json:"clientRequestToken"`
 }
 
-// labelsChange has the labels that a node group gets and loses.
-type labelsChange struct {
-	Set    map[string]string `json:"addOrUpdateLabels"`
-	Remove []string          `json:"removeLabels"`
-}
-
-// parseLabelsChange reads a change of labels, nil for none. A label cannot be set and removed at
-// once, because the result would depend on the order.
-func (c *labelsChange) parseLabelsChange() (*cluster.LabelsChange, error) {
-	if c == nil || len(c.Set)+len(c.Remove) == 0 {
-		return nil, nil
-	}
-	if err := checkLabels(c.Set); err != nil {
-		return nil, err
-	}
-	for _, name := range c.Remove {
-		if _, set := c.Set[name]; set {
-			return nil, input.Invalid("The label %.100q is in both addOrUpdateLabels and removeLabels.", name)
-		}
-		if name == "" || len(name) > maxLabelKey {
-			return nil, input.Invalid("removeLabels has %.100q, but the name of a label has 1 to %d characters.", name,
-				maxLabelKey)
-		}
-	}
-	return &cluster.LabelsChange{Set: c.Set, Remove: c.Remove}, nil
-}
-
-// updateNodegroupConfig changes sizes, labels and the update configuration.
+// updateNodegroupConfig changes sizes, labels, taints and the update configuration.
 func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error) {
 	var in configInput
 	if err := awsjson.DecodeInput(c.body, &in); err != nil {
@@ -70,8 +43,8 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		return nil, err
 	}
 	for name, raw := range map[string]json.RawMessage{
-		"taints": in.Taints, "nodeRepairConfig": in.NodeRepairConfig,
-		"warmPoolConfig": in.WarmPoolConfig,
+		"nodeRepairConfig": in.NodeRepairConfig,
+		"warmPoolConfig":   in.WarmPoolConfig,
 	} {
 		if isPresent(raw) {
 			return nil, unsupported("UpdateNodegroupConfig", name)
@@ -79,7 +52,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 	}
 	change := operation.UpdateNodeGroupConfig{Cluster: c.cluster, NodeGroup: c.nodeGroup, Token: in.ClientRequestToken}
 	var err error
-	if change.Labels, err = in.Labels.parseLabelsChange(); err != nil {
+	if change.Labels, err = in.parseLabelsChange(); err != nil {
 		return nil, err
 	}
 	if s := in.ScalingConfig; s != nil {
