@@ -101,11 +101,18 @@ type Outbox struct {
 	Publish []PublishedEvent `json:"pb,omitempty"`
 	// NotBefore is when to try again what is left.
 	NotBefore time.Time `json:"nb,omitzero"`
+	// Deadline is until when a caller waits for this row; zero if none does. It comes before
+	// others.
+	Deadline time.Time `json:"dl,omitzero"`
 }
 
 // OutboxFirst begins the ids of outbox rows that have only Targets or Publish. These need no tokens
 // for ECS's quotas, so they sort before the rows that wait for some.
 const OutboxFirst = "+"
+
+// OutboxStops begins the ids of outbox rows that have only Stops. They sort behind starts, so that
+// starts are found without reading a thousand stops.
+const OutboxStops = "stop"
 
 // A StartItem is one task to start. Everything else is in the task's row.
 type StartItem struct {
@@ -238,12 +245,18 @@ type Checkpoint struct {
 }
 
 // A Bucket is a token bucket. All callers of one group of ECS's operations in this account and
-// Region share it.
+// Region share it, see package quota.
 type Bucket struct {
 	cluster.Head
 	Name   string    `json:"nm"`
 	Tokens float64   `json:"tk"`
 	At     time.Time `json:"at"`
+	// Starts is how many of the Tokens are the starts' own. The others are the stops'.
+	Starts float64 `json:"st,omitempty"`
+	// StartsWait and StopsWait are when starts and stops last got fewer tokens than they wanted;
+	// zero if they got all.
+	StartsWait time.Time `json:"sw,omitzero"`
+	StopsWait  time.Time `json:"ow,omitzero"`
 }
 
 // A PendingLoad is a load report that waits for its window to end. If a task reports several times

@@ -70,6 +70,7 @@ var rules = []rule{
 	{path: "shared/scaling", may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"},
 		pure: true},
 	{path: "shared/nodegroup", may: []string{"shared/state", "shared/cluster"}, pure: true},
+	{path: "shared/quota", may: []string{"shared/state"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/decide/plan", pure: true, may: []string{"shared/snapshot", "shared/state", "shared/cluster"}},
 	{path: "shared/decide/specs", pure: true, may: []string{"shared/placement/...", "shared/snapshot", "shared/state",
@@ -85,7 +86,7 @@ var rules = []rule{
 	{path: "shared/handler/...", noAWS: true, may: []string{
 		"shared/handler/...", "shared/decide/...", "shared/observe", "shared/awsevent", "shared/operation",
 		"shared/service", "shared/placement/...", "shared/constraint",
-		"shared/scaling", "shared/nodegroup", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/scaling", "shared/nodegroup", "shared/quota", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/wire/access", may: []string{"shared/cluster"}},
 	{path: "shared/wire/transport", may: []string{"shared/wire/access", "shared/cluster"}},

@@ -31,10 +31,12 @@ const (
 // clockFunctions of package time read the clock or wait for it.
 var clockFunctions = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 
-// timeless are the folders whose code, and that of the folders below them, takes the time as an input.
+// timeless are the folders whose code, and that of the folders below them, takes the time as an
+// input.
 var timeless = []string{
-	"shared/cluster", "shared/state", "shared/snapshot", "shared/placement", "shared/service", "shared/scaling", "shared/nodegroup",
-	"shared/decide", "shared/observe", "shared/awsevent", "shared/handler",
+	"shared/cluster", "shared/state", "shared/snapshot", "shared/placement", "shared/service", "shared/scaling",
+	"shared/nodegroup",
+	"shared/decide", "shared/observe", "shared/awsevent", "shared/handler", "shared/quota",
 }
 
 func isTimeless(folder string) bool {
@@ -65,7 +67,8 @@ func (s source) line(p token.Pos) int { return s.set.Position(p).Line }
 // complaints are all breaches of the rules on single files.
 func (s source) complaints() []string {
 	out := s.tooLong()
-	if stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(s.path), ".go"), "_test"); slices.Contains(vagueNames, stem) {
+	if stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(s.path), ".go"), "_test"); slices.Contains(vagueNames,
+		stem) {
 		out = append(out, fmt.Sprintf("%s: the name says nothing about what is in it", s.path))
 	}
 	switch {
@@ -82,13 +85,15 @@ func (s source) complaints() []string {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// redundantAliases finds imports that are given the name that they have anyway. A name like v4 is no surprise only if it is
-// said.
+// redundantAliases finds imports that are given the name that they have anyway. A name like v4 is
+// no surprise only if it is said.
 func (s source) redundantAliases() []string {
 	var out []string
 	for _, i := range s.file.Imports {
-		if i.Name != nil && i.Name.Name == path.Base(strings.Trim(i.Path.Value, `"`)) && !majorVersion.MatchString(i.Name.Name) {
-			out = append(out, fmt.Sprintf("%s:%d: the import %s has that name anyway", s.path, s.line(i.Pos()), i.Name.Name))
+		if i.Name != nil && i.Name.Name == path.Base(strings.Trim(i.Path.Value, `"`)) &&
+			!majorVersion.MatchString(i.Name.Name) {
+			out = append(out, fmt.Sprintf("%s:%d: the import %s has that name anyway", s.path, s.line(i.Pos()),
+				i.Name.Name))
 		}
 	}
 	return out
@@ -115,10 +120,12 @@ func (s source) tooLong() []string {
 			continue
 		}
 		if n := s.line(f.End()) - s.line(f.Pos()) + 1; n > maxFunction {
-			out = append(out, fmt.Sprintf("%s:%d: %s has %d lines, at most %d", s.path, s.line(f.Pos()), f.Name.Name, n, maxFunction))
+			out = append(out, fmt.Sprintf("%s:%d: %s has %d lines, at most %d", s.path, s.line(f.Pos()), f.Name.Name, n,
+				maxFunction))
 		}
 		if n := f.Type.Params.NumFields(); n > maxParameters {
-			out = append(out, fmt.Sprintf("%s:%d: %s has %d parameters, at most %d", s.path, s.line(f.Pos()), f.Name.Name, n, maxParameters))
+			out = append(out, fmt.Sprintf("%s:%d: %s has %d parameters, at most %d", s.path, s.line(f.Pos()),
+				f.Name.Name, n, maxParameters))
 		}
 	}
 	return out
@@ -155,7 +162,8 @@ func (s source) shadowed() []string {
 	var out []string
 	report := func(declared ast.Expr) {
 		if name, ok := declared.(*ast.Ident); ok && types.Universe.Lookup(name.Name) != nil {
-			out = append(out, fmt.Sprintf("%s:%d: %s hides the predeclared name", s.path, s.line(name.Pos()), name.Name))
+			out = append(out, fmt.Sprintf("%s:%d: %s hides the predeclared name", s.path, s.line(name.Pos()),
+				name.Name))
 		}
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -205,8 +213,8 @@ func reportFields(list *ast.FieldList, report func(ast.Expr)) {
 	}
 }
 
-// undocumented finds exported functions, methods and types without a doc comment. One comment may speak for a run of
-// short declarations: then it names them.
+// undocumented finds exported functions, methods and types without a doc comment. One comment may
+// speak for a run of short declarations: then it names them.
 func (s source) undocumented() []string {
 	var out []string
 	report := func(name *ast.Ident, doc *ast.CommentGroup) {
@@ -259,7 +267,8 @@ func receiver(f *ast.FuncDecl) string {
 // mentioned reports whether a comment that belongs to no declaration names it.
 func (s source) mentioned(name string) bool {
 	for _, c := range s.file.Comments {
-		if slices.Contains(strings.FieldsFunc(c.Text(), func(r rune) bool { return strings.ContainsRune(" ,.;:()[]\n", r) }), name) {
+		if slices.Contains(strings.FieldsFunc(c.Text(),
+			func(r rune) bool { return strings.ContainsRune(" ,.;:()[]\n", r) }), name) {
 			return true
 		}
 	}
@@ -332,22 +341,40 @@ func withoutPackageComment(all []source) (complaints []string) {
 func TestSourceRulesBite(t *testing.T) {
 	lines := func(n int) string { return strings.Repeat("\tx()\n", n) }
 	for name, c := range map[string]struct{ path, code, want string }{
-		"LongFunction":      {"cmd/berth/up.go", "func up() {\n" + lines(79) + "}\n", "cmd/berth/up.go:2: up has 81 lines, at most 80"},
-		"LongFile":          {"cmd/berth/up.go", strings.Repeat("// x\n", 500), "cmd/berth/up.go: 501 lines, at most 500"},
-		"LongTest":          {"cmd/berth/up_test.go", strings.Repeat("// x\n", 800), "cmd/berth/up_test.go: 801 lines, at most 800"},
-		"LongMain":          {"functions/api/main.go", strings.Repeat("// x\n", 40), "functions/api/main.go: 41 lines, at most 40"},
-		"ManyParameters":    {"cmd/berth/up.go", "func up(a, b, c int, d, e, f string) {}\n", "cmd/berth/up.go:2: up has 6 parameters, at most 5"},
-		"VagueFile":         {"cmd/berth/helpers_test.go", "", "cmd/berth/helpers_test.go: the name says nothing about what is in it"},
-		"ClockInCore":       {"shared/placement/score.go", "import \"time\"\nvar t = time.Now()\n", "shared/placement/score.go:3: time.Now: time is an input here"},
-		"ClockAsValue":      {"shared/service/step.go", "import clock \"time\"\nvar now = clock.Now\n", "shared/service/step.go:3: time.Now: time is an input here"},
-		"SleepInTest":       {"shared/sim/sim_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }\n", "shared/sim/sim_test.go:3: time.Sleep: a test waits for an event or a virtual clock"},
-		"NoDocOnFunction":   {"shared/wire/wire.go", "func Decode() {}\n", "shared/wire/wire.go:2: Decode has no doc comment"},
-		"NoDocOnMethod":     {"shared/wire/wire.go", "// T is.\ntype T[K any] struct{}\n\nfunc (t *T[K]) Do() {}\n", "shared/wire/wire.go:5: Do has no doc comment"},
-		"NoDocOnType":       {"shared/wire/wire.go", "type Decoder struct{}\n", "shared/wire/wire.go:2: Decoder has no doc comment"},
-		"Shadowed":          {"cmd/berth/up.go", "func max(a int) (len int) {\n\tfor cap := range new {\n\t\tany := a\n\t}\n}\n", "cmd/berth/up.go:2: max hides the predeclared name\ncmd/berth/up.go:2: len hides the predeclared name\ncmd/berth/up.go:3: cap hides the predeclared name\ncmd/berth/up.go:4: any hides the predeclared name"},
-		"RedundantAlias":    {"cmd/berth/up.go", "import (\n\ttime \"time\"\n\tclock \"time\"\n)\n\nvar _, _ = time.Now, clock.Now\n", "cmd/berth/up.go:3: the import time has that name anyway"},
-		"FieldsHideNothing": {"cmd/berth/up.go", "type set struct{ len int }\n\nfunc (s set) max() int { return s.len }\n", ""},
-		"NothingElse":       {"shared/wire/wire.go", "// A, B are.\n\nfunc A() {}\nfunc B() {}\n\ntype c struct{}\n\nfunc (c) D() {}\n", ""},
+		"LongFunction": {"cmd/berth/up.go", "func up() {\n" + lines(79) + "}\n",
+			"cmd/berth/up.go:2: up has 81 lines, at most 80"},
+		"LongFile": {"cmd/berth/up.go", strings.Repeat("// x\n", 500),
+			"cmd/berth/up.go: 501 lines, at most 500"},
+		"LongTest": {"cmd/berth/up_test.go", strings.Repeat("// x\n", 800),
+			"cmd/berth/up_test.go: 801 lines, at most 800"},
+		"LongMain": {"functions/api/main.go", strings.Repeat("// x\n", 40),
+			"functions/api/main.go: 41 lines, at most 40"},
+		"ManyParameters": {"cmd/berth/up.go", "func up(a, b, c int, d, e, f string) {}\n",
+			"cmd/berth/up.go:2: up has 6 parameters, at most 5"},
+		"VagueFile": {"cmd/berth/helpers_test.go", "",
+			"cmd/berth/helpers_test.go: the name says nothing about what is in it"},
+		"ClockInCore": {"shared/placement/score.go", "import \"time\"\nvar t = time.Now()\n",
+			"shared/placement/score.go:3: time.Now: time is an input here"},
+		"ClockAsValue": {"shared/service/step.go", "import clock \"time\"\nvar now = clock.Now\n",
+			"shared/service/step.go:3: time.Now: time is an input here"},
+		"SleepInTest": {"shared/sim/sim_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }\n",
+			"shared/sim/sim_test.go:3: time.Sleep: a test waits for an event or a virtual clock"},
+		"NoDocOnFunction": {"shared/wire/wire.go", "func Decode() {}\n",
+			"shared/wire/wire.go:2: Decode has no doc comment"},
+		"NoDocOnMethod": {"shared/wire/wire.go", "// T is.\ntype T[K any] struct{}\n\nfunc (t *T[K]) Do() {}\n",
+			"shared/wire/wire.go:5: Do has no doc comment"},
+		"NoDocOnType": {"shared/wire/wire.go", "type Decoder struct{}\n",
+			"shared/wire/wire.go:2: Decoder has no doc comment"},
+		"Shadowed": {"cmd/berth/up.go",
+			"func max(a int) (len int) {\n\tfor cap := range new {\n\t\tany := a\n\t}\n}\n",
+			"cmd/berth/up.go:2: max hides the predeclared name\ncmd/berth/up.go:2: len hides the predeclared name\ncmd/berth/up.go:3: cap hides the predeclared name\ncmd/berth/up.go:4: any hides the predeclared name"},
+		"RedundantAlias": {"cmd/berth/up.go",
+			"import (\n\ttime \"time\"\n\tclock \"time\"\n)\n\nvar _, _ = time.Now, clock.Now\n",
+			"cmd/berth/up.go:3: the import time has that name anyway"},
+		"FieldsHideNothing": {"cmd/berth/up.go",
+			"type set struct{ len int }\n\nfunc (s set) max() int { return s.len }\n", ""},
+		"NothingElse": {"shared/wire/wire.go",
+			"// A, B are.\n\nfunc A() {}\nfunc B() {}\n\ntype c struct{}\n\nfunc (c) D() {}\n", ""},
 		"ExactlyLongEnough": {"functions/api/main.go", "func up(a, b, c, d, e int) {\n" + lines(37) + "}\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

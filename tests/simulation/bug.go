@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/state"
 )
 
@@ -32,6 +34,9 @@ const (
 	NarrowSilently Bug = "a narrowing write that does not bump the version"
 	// TrustStale trusts the warm snapshot even if another environment handled the last batch.
 	TrustStale Bug = "trust a stale snapshot"
+	// IgnoreStartsShare lets stops have all calls of the account while starts wait. Histories of
+	// seeds have too few tasks for it; TestStartsKeepTheirShare finds it.
+	IgnoreStartsShare Bug = "starts' share ignored"
 )
 
 // Bugs lists the bugs of the general kind of run.
@@ -94,6 +99,14 @@ func (s *buggyStore) distort(row state.Row) state.Row {
 		if r != nil && s.bug == DropVersionCheck {
 			next := *r
 			next.Version = 0
+			return &next
+		}
+	case *state.Bucket:
+		if r != nil && s.bug == IgnoreStartsShare {
+			next := *r
+			now, limits := s.world.Loop.Now(), handler.DefaultSettings()
+			next.Tokens = min(limits.StartBurst/2, r.Tokens+now.Sub(r.At).Seconds()*limits.StartRate)
+			next.At, next.Starts, next.StartsWait = now, 0, time.Time{} // all that flowed in is the stops'
 			return &next
 		}
 	case *cluster.Task:

@@ -26,8 +26,14 @@ type scenario struct {
 // newScenario returns a scenario with a cluster of n machines.
 func newScenario(t *testing.T, n int, m ec2.Machine) *scenario {
 	t.Helper()
+	return newBuggyScenario(t, NoBug, n, m)
+}
+
+// newBuggyScenario is newScenario with a planted bug.
+func newBuggyScenario(t *testing.T, bug Bug, n int, m ec2.Machine) *scenario {
+	t.Helper()
 	skipReplay(t)
-	w, err := newWorld(Run{Seed: 7, Actions: []Action{}})
+	w, err := newWorld(Run{Seed: 7, Actions: []Action{}, PlantedBug: bug})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,6 +87,9 @@ func (b *Builder) outboxFor(wanted state.Outbox) *state.Outbox {
 	}
 	wanted.Head = cluster.Head{Cluster: b.snap.Meta.Cluster, Rev: 1}
 	wanted.ID, wanted.CreatedAt = fmt.Sprintf("%013d-%02d", b.version, len(b.open.outbox)), b.now
+	if wanted.Batch == "" {
+		wanted.ID = state.OutboxStops + "s-" + wanted.ID // behind those of callers of StopTask
+	}
 	b.open.outbox = append(b.open.outbox, &wanted)
 	return &wanted
 }

@@ -65,8 +65,9 @@ func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) 
 		return nil, err
 	}
 	out := &state.Outbox{
-		Head: cluster.Head{Cluster: t.Cluster}, ID: "stop-" + t.ID, CreatedAt: a.Clock.Now(),
-		Stops: []state.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason, Drain: registered}},
+		Head: cluster.Head{Cluster: t.Cluster}, ID: state.OutboxStops + "-" + t.ID, CreatedAt: a.Clock.Now(),
+		Deadline: a.Clock.Now().Add(a.Settings.RequestWait),
+		Stops:    []state.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason, Drain: registered}},
 	}
 	return &next, a.State.Commit(ctx, state.Commit{
 		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{

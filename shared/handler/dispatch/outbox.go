@@ -9,29 +9,20 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/quota"
 	"berth/shared/state"
 )
 
-// drainOutbox carries out the cluster's outbox rows, oldest first, while there are tokens. Each row
-// ends deleted, or reduced to what is still to do, and a due row starts the next round if one is
-// needed. idleRounds counts the rounds before this one that did nothing.
+// drainOutbox carries out the cluster's outbox rows while there are tokens. Each row ends deleted,
+// or reduced to what is still to do, and a due row starts the next round if one is needed.
+// idleRounds counts the rounds before this one that did nothing.
 func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) error {
 	r := &round{Handler: h, cluster: name, now: h.Clock.Now()}
-	page := state.Prefix(name, state.PrefixOutbox)
-	page.Limit = firstPage
-	var failed []error
-	for !r.bucketEmpty {
-		rows, err := h.State.List(ctx, page)
-		if err != nil {
-			return fmt.Errorf("listing the outbox: %w", err)
-		}
-		failed = append(failed, carryOutRows(ctx, r, rows))
-		if len(rows) < page.Limit {
-			break
-		}
-		page.Limit = min(2*page.Limit, lastPage)
-		page.From = state.KeyOf(rows[len(rows)-1]).Sort + "\x00"
+	rows, err := h.readOutbox(ctx, name)
+	if err != nil {
+		return fmt.Errorf("listing the outbox: %w", err)
 	}
+	failed := []error{carryOutRows(ctx, r, rows)}
 	if r.nextRound > 0 {
 		if idleRounds++; r.progress {
 			idleRounds = 0
@@ -46,33 +37,84 @@ func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) 
 	return errors.Join(failed...)
 }
 
+// outboxPage is how many outbox rows are read at once. maxOutboxItems is how many starts, and how
+// many stops, a round looks at; the oldest of them share the calls.
+const outboxPage, maxOutboxItems = 64, 20_000
+
+// readOutbox reads a cluster's outbox, oldest rows first. Where it has more than a page, starts and
+// stops are read apart, so that neither hides the other.
+func (h *Handler) readOutbox(ctx context.Context, name string) ([]*state.Outbox, error) {
+	all := state.Prefix(name, state.PrefixOutbox)
+	all.Limit = outboxPage
+	rows, err := state.ListRows[*state.Outbox](ctx, h.State, all, "outbox rows")
+	if err != nil || len(rows) < all.Limit {
+		return rows, err
+	}
+	starts, stops := all, all
+	starts.To = state.PrefixOutbox + state.OutboxStops
+	stops.From = starts.To
+	rows, err = h.readOutboxPart(ctx, starts)
+	if err != nil {
+		return nil, err
+	}
+	more, err := h.readOutboxPart(ctx, stops)
+	return append(rows, more...), err
+}
+
+// readOutboxPart reads the rows of a range, page by page, until they have maxOutboxItems items.
+func (h *Handler) readOutboxPart(ctx context.Context, part state.Range) (rows []*state.Outbox, err error) {
+	for items := 0; items < maxOutboxItems; {
+		page, err := state.ListRows[*state.Outbox](ctx, h.State, part, "outbox rows")
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range page {
+			items += countItems(o)
+		}
+		rows = append(rows, page...)
+		if len(page) < part.Limit {
+			break
+		}
+		part.From = state.KeyOf(page[len(page)-1]).Sort + "\x00"
+		part.Limit = min(2*part.Limit, 16*outboxPage)
+	}
+	return rows, nil
+}
+
 // carryOutRows carries out the rows that may be acted on now. The failure of one row does not hold
 // up the others.
-func carryOutRows(ctx context.Context, r *round, rows []state.Row) error {
-	for _, row := range rows {
-		o, ok := row.(*state.Outbox)
-		if !ok {
-			continue
-		}
+func carryOutRows(ctx context.Context, r *round, rows []*state.Outbox) error {
+	for _, o := range rows {
 		// Measured before anything is done, so that a round that fails counts too.
 		r.Telemetry.SetMax(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
-		if !r.now.Before(o.NotBefore) {
-			r.tokensWanted += countCalls(o)
-		}
-	}
-	var failed []error
-	for _, row := range rows {
-		o, ok := row.(*state.Outbox)
-		if !ok {
+		if r.now.Before(o.NotBefore) {
 			continue
 		}
+		d := quota.Demand{Owner: ownerOf(o), Since: waitingSince(o), Deadline: o.Deadline}
+		d.Calls = countStartCalls(o)
+		r.addDemand(quota.Starts, o.ID, d)
+		d.Calls = countStopCalls(o)
+		r.addDemand(quota.Stops, o.ID, d)
+	}
+	var failed []error
+	for _, o := range rows {
 		if wait := o.NotBefore.Sub(r.now); wait > 0 {
 			r.retryIn(wait)
 			continue
 		}
+		r.row = o.ID
 		failed = append(failed, cluster.Wrap(carryOutRow(ctx, r, o), "outbox row %s", o.ID))
 	}
 	return errors.Join(failed...)
+}
+
+// ownerOf returns the owner of a row's tasks. A row of stops may have tasks of several; it counts
+// for the first.
+func ownerOf(o *state.Outbox) string {
+	if o.Owner == "" && len(o.Stops) > 0 {
+		return o.Stops[0].Owner
+	}
+	return o.Owner
 }
 
 // carryOutRow carries out one outbox row and writes what is left of it.
@@ -145,16 +187,21 @@ func waitingSince(o *state.Outbox) time.Time {
 	return o.CreatedAt
 }
 
-// countCalls returns how many calls that take a token the row needs: ten shared starts make one
-// call, a start with overrides of its own one, a stop one. Stops that drain first need none until
-// they have waited; few of them come due at once.
-func countCalls(o *state.Outbox) int {
-	shared, n := 0, 0
+// countStopCalls returns how many calls of StopTask the row needs. Stops that drain first need none
+// until they have waited; few of them come due at once.
+func countStopCalls(o *state.Outbox) (n int) {
 	for _, s := range o.Stops {
 		if !s.Drain || !o.NotBefore.IsZero() {
 			n++
 		}
 	}
+	return n
+}
+
+// countStartCalls returns how many calls of StartTask the row needs: ten shared starts make one
+// call, a start with overrides of its own one.
+func countStartCalls(o *state.Outbox) int {
+	shared, n := 0, 0
 	for _, s := range o.Starts {
 		if s.Alone {
 			n++
@@ -169,11 +216,6 @@ func countCalls(o *state.Outbox) int {
 func countItems(o *state.Outbox) int {
 	return len(o.Starts) + len(o.Stops) + len(o.Targets) + len(o.Publish)
 }
-
-// firstPage and lastPage bound how many outbox rows are read at once. The first page is small,
-// because one large row may use up all tokens and the rest would be read for nothing. Pages double
-// from there.
-const firstPage, lastPage = 2, 64
 
 // scheduleDrain writes the due row that starts the next round of a cluster. idleRounds is its
 // generation: how many rounds in a row did nothing.

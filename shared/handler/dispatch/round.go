@@ -7,6 +7,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/observe"
+	"berth/shared/quota"
 	"berth/shared/state"
 )
 
@@ -17,9 +18,8 @@ type round struct {
 	cluster string
 	now     time.Time // when the round began
 
-	tokens        int                      // leased and not yet used
-	tokensWanted  int                      // calls that the rest of the round may need
-	bucketEmpty   bool                     // the bucket gives no more tokens in this round
+	shares        [quota.Classes]tokenShare
+	row           string                   // id of the row at hand
 	balancerCalls int                      // calls of Elastic Load Balancing and Cloud Map so far
 	delays        map[string]time.Duration // deregistration delays, by target group
 
@@ -44,30 +44,72 @@ func (r *round) isOutOfTime(ctx context.Context) bool {
 	return ok && end.Sub(r.Clock.Now()) < handler.Reserve
 }
 
-// takeToken takes the token of one StartTask or StopTask. It leases as many tokens as the rest of
-// the round may need, in one write. False means that the bucket is empty and the rest has to wait.
-func (r *round) takeToken(ctx context.Context) bool {
+// A tokenShare is what the rows of a round may use of one class of calls.
+type tokenShare struct {
+	rows    []string // ids, as demands
+	demands []quota.Demand
+	leased  bool
+	isEmpty bool           // the bucket gives no more tokens in this round
+	allowed map[string]int // by row, tokens that are leased and not yet used
+	isShort map[string]bool
+}
+
+// addDemand notes how many calls of a class a row may need.
+func (r *round) addDemand(class quota.Class, row string, d quota.Demand) {
+	s := &r.shares[class]
+	s.rows, s.demands = append(s.rows, row), append(s.demands, d)
+}
+
+// leaseShares leases the tokens that the round may need of a class, in one write, and divides them
+// among its rows.
+func (r *round) leaseShares(ctx context.Context, class quota.Class) {
+	s, want := &r.shares[class], 0
+	for _, d := range s.demands {
+		want += d.Calls
+	}
+	got := r.tryLease(ctx, class, want)
+	s.leased, s.allowed, s.isShort = true, map[string]int{}, map[string]bool{}
+	for i, n := range quota.Divide(s.demands, got, r.now.Unix()) {
+		s.allowed[s.rows[i]], s.isShort[s.rows[i]] = n, n < s.demands[i].Calls
+	}
+}
+
+// tryLease leases tokens. A failure is as good as an empty bucket: the next round tries again.
+func (r *round) tryLease(ctx context.Context, class quota.Class, want int) int {
+	if want == 0 || r.shares[class].isEmpty {
+		return 0
+	}
+	got, err := r.leaseTokens(ctx, class, want)
+	if err != nil {
+		handler.Logger(r.Log).Error("leasing tokens", "cluster", r.cluster, "error", err)
+	}
+	r.shares[class].isEmpty = got < want
+	return got
+}
+
+// takeToken takes the token of one StartTask or StopTask for the row at hand. False means that the
+// row has used up its share, and the rest of it has to wait.
+func (r *round) takeToken(ctx context.Context, class quota.Class) bool {
+	s := &r.shares[class]
 	if r.isOutOfTime(ctx) {
-		r.bucketEmpty, r.tokens = true, 0
+		s.leased, s.isEmpty, s.allowed = true, true, map[string]int{}
 	}
-	if r.tokens == 0 && !r.bucketEmpty {
-		got, err := r.leaseTokens(ctx, max(1, r.tokensWanted))
-		if err != nil {
-			handler.Logger(r.Log).Error("leasing tokens", "cluster", r.cluster, "error", err)
-		}
-		r.tokens, r.bucketEmpty = got, got == 0
+	if !s.leased {
+		r.leaseShares(ctx, class)
 	}
-	if r.tokens == 0 {
+	if s.allowed[r.row] == 0 && !s.isShort[r.row] { // it needs more calls than it seemed
+		s.allowed[r.row] = r.tryLease(ctx, class, 1)
+	}
+	if s.allowed[r.row] == 0 {
 		r.retryIn(time.Second)
 		return false
 	}
-	r.tokens--
-	r.tokensWanted--
+	s.allowed[r.row]--
 	return true
 }
 
 // returnToken gives back a token that was taken and not used.
-func (r *round) returnToken() { r.tokens++ }
+func (r *round) returnToken(class quota.Class) { r.shares[class].allowed[r.row]++ }
 
 // takeBalancerCall counts one call of Elastic Load Balancing or Cloud Map against
 // [maxBalancerCalls]. False means that the rest has to wait.

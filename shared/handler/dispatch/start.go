@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/quota"
 	"berth/shared/state"
 )
 
@@ -42,13 +43,13 @@ func taskKey(clusterName string, o *state.Outbox, s state.StartItem) state.Key {
 // started, or its start counts as unknown and has to settle.
 func startGroup(ctx context.Context, r *round, o *state.Outbox, group []state.StartItem) (left []state.StartItem,
 	err error) {
-	if !r.takeToken(ctx) {
+	if !r.takeToken(ctx, quota.Starts) {
 		return group, nil
 	}
 	var claimed []*cluster.Task
 	var items []state.StartItem
 	if !protectInstances(ctx, r, group) {
-		r.returnToken()
+		r.returnToken(quota.Starts)
 		r.retryIn(time.Second)
 		return group, nil
 	}
@@ -66,7 +67,7 @@ func startGroup(ctx context.Context, r *round, o *state.Outbox, group []state.St
 		}
 	}
 	if len(claimed) == 0 {
-		r.returnToken()
+		r.returnToken(quota.Starts)
 		return left, nil
 	}
 	if err := callStartTask(ctx, r, o, claimed); err != nil {

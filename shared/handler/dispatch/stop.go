@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/quota"
 	"berth/shared/state"
 )
 
@@ -85,7 +86,7 @@ func recordStopped(ctx context.Context, r *round, t *cluster.Task, reason string
 
 // stopAtECS calls StopTask once. done with known false means that ECS has no such task.
 func stopAtECS(ctx context.Context, r *round, ecsID, reason string) (done, known bool, err error) {
-	if !r.takeToken(ctx) {
+	if !r.takeToken(ctx, quota.Stops) {
 		return false, true, nil
 	}
 	err = r.ECS.StopTask(ctx, r.cluster, ecsID, reason)

@@ -4,44 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"berth/shared/cluster"
+	"berth/shared/quota"
 	"berth/shared/state"
 )
 
-// leaseTokens takes up to want tokens from the bucket that StartTask and StopTask share in this
-// account and Region, and returns how many it got.
+// leaseTokens takes up to want tokens for calls of one class from the bucket that StartTask and
+// StopTask share in this account and Region, and returns how many it got.
 //
 // The bucket is one row: StartRate tokens a second flow in, and StartBurst is the most that it
 // holds. With 40 a second and 100 at most, an idle account may start 1,000 tasks at once (100 calls
 // of 10 tasks), and 400 a second after that. All clusters share it, because ECS's quota is per
-// account.
-func (h *Handler) leaseTokens(ctx context.Context, want int) (int, error) {
+// account. [quota.Lease] says what starts and stops get of it while both wait.
+func (h *Handler) leaseTokens(ctx context.Context, class quota.Class, want int) (int, error) {
 	const name = "start"
 	key := state.Key{Cluster: state.Directory, Sort: state.PrefixBucket + name}
+	limits := quota.Limits{Rate: h.Settings.StartRate, Burst: h.Settings.StartBurst}
 	for range state.MaxRaces {
 		row, err := h.State.Get(ctx, key)
 		if err != nil {
 			return 0, fmt.Errorf("reading the token bucket: %w", err)
 		}
 		now := h.Clock.Now()
-		next := state.Bucket{Head: cluster.Head{Cluster: state.Directory}, Name: name, Tokens: h.Settings.StartBurst,
-			At: now}
+		bucket := quota.NewBucket(name, now, limits)
 		if old, ok := row.(*state.Bucket); ok && old != nil {
-			next = *old
-			// Clocks differ between environments. One that lags adds no tokens and removes none.
-			if passed := now.Sub(old.At).Seconds(); passed > 0 {
-				next.Tokens = math.Min(h.Settings.StartBurst, old.Tokens+passed*h.Settings.StartRate)
-				next.At = now
-			}
+			bucket = *old
 		}
-		got := min(want, int(next.Tokens))
-		if got <= 0 {
+		next, got, changed := quota.Lease(bucket, class, want, now, limits)
+		if !changed {
 			return 0, nil
 		}
+		next.Cluster = state.Directory
 		next.Rev++
-		next.Tokens -= float64(got)
 		_, err = h.State.Write(ctx, state.Write{Put: &next})
 		var c *state.Conflict
 		if !errors.As(err, &c) {
