@@ -100,6 +100,13 @@ var madeGroups = []string{
 	"update# *cluster.Update.UpdateSpec.Labels.Remove[]",
 }
 
+// sharedCalls are the fields by which starts and stops share calls, which the first two versions
+// did not have.
+var sharedCalls = []string{
+	"outbox# *state.Outbox.Deadline", "bucket# *state.Bucket.Starts", "bucket# *state.Bucket.StartsWait",
+	"bucket# *state.Bucket.StopsWait",
+}
+
 // taints returns the fields of taints and tolerations, which the first two versions did not have.
 func taints() (fields []string) {
 	for _, list := range []string{"nodegroup# *cluster.NodeGroup.NodeLabels.Taints",
