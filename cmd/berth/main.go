@@ -58,6 +58,7 @@ type changeCommands struct {
 
 // toolCommands serve other tools and the shell.
 type toolCommands struct {
+	Doctor     doctorCommand     `cmd:"" help:"Check an installation on AWS, and say what to do."`
 	Proxy      proxyCommand      `cmd:"" help:"Sign the requests of the AWS CLI, Terraform and others to Berth."`
 	Completion completionCommand `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
@@ -82,7 +83,7 @@ var errUsage = errors.New("usage")
 // runCommandLine runs a command line and returns the exit code:
 //
 //	0    success; also when `berth up` or `berth fleet` is interrupted, the usual way to stop them
-//	1    failure
+//	1    failure; also when `berth doctor` finds something wrong
 //	2    a command line that cannot be right; nothing has been done
 //	3    `berth whatif` finds no instance for some tasks, `berth upgrade --dry-run` expects a failure,
 //	     or `berth status` finds something wrong
@@ -146,6 +147,8 @@ func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 		return 130
 	case errors.Is(err, errUnplaced), errors.Is(err, errWouldFail), errors.Is(err, errProblems):
 		return 3 // the answer has said why
+	case errors.Is(err, errUnwell):
+		return 1 // the report has said why
 	}
 	fmt.Fprintln(stderr, "berth:", err)
 	if errors.Is(err, errUsage) {

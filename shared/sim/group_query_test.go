@@ -297,3 +297,18 @@ func TestMetricCallsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// The account has Auto Scaling's default quotas, and counts its groups.
+func TestAccountLimits(t *testing.T) {
+	w := newGroupWorld(t, 0, nil)
+	answer := w.scaling("DescribeAccountLimits")
+	for _, want := range []string{"<MaxNumberOfAutoScalingGroups>500<", "<NumberOfAutoScalingGroups>1<",
+		"<MaxNumberOfLaunchConfigurations>200<", "<NumberOfLaunchConfigurations>0<"} {
+		if !strings.Contains(answer, want) {
+			t.Errorf("the answer lacks %s: %s", want, answer)
+		}
+	}
+	if status, answer := w.asked("2011-01-01", "DescribeAccountLimits", "Extra", "1"); status == http.StatusOK {
+		t.Errorf("an unknown parameter is accepted: %s", answer)
+	}
+}

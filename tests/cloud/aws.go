@@ -128,3 +128,18 @@ func signRequest(r *http.Request, as aws.Credentials, in request) error {
 	r.Header.Set("X-Amz-Content-Sha256", hash)
 	return v4.NewSigner().SignHTTP(r.Context(), as, r, hash, in.service, ministack.Region, time.Now())
 }
+
+// CallService calls a service of the emulator as the root user: with a form if the body begins with
+// Action=, else with JSON.
+func (c *Cloud) CallService(ctx context.Context, service string, in Request) ([]byte, error) {
+	out := request{service: service, method: in.Method, path: in.Path, body: []byte(in.Body), target: in.Target,
+		contentType: "application/x-amz-json-1.0"}
+	if strings.HasPrefix(in.Body, "Action=") {
+		out.contentType = "application/x-www-form-urlencoded"
+	}
+	answer, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, out)
+	if err != nil {
+		err = fmt.Errorf("%s %s%s: %w", service, in.Target, in.Path, err)
+	}
+	return answer, err
+}

@@ -189,6 +189,7 @@ func TestLocalCloud(t *testing.T) {
 		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"],
 			o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
 	})
+	t.Run("Doctor", func(t *testing.T) { examineFaults(t, l) })
 	t.Run("Scenarios", func(t *testing.T) {
 		t.Run("Services", func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ threading.Thread(target=end_with_stdin, daemon=True).start()
 sys.argv = ["ministack"]
 from ministack import app
 from ministack.app import AUTH, main
-from ministack.core import iam_evaluator
+from ministack.core import iam_actions, iam_evaluator
 from ministack.core.iam_evaluator import resolve_caller_identity
 from ministack.core.responses import new_uuid
 from ministack.core.router import extract_access_key_id
@@ -137,5 +137,23 @@ async def for_lambda(url_id, method, path, headers, *rest, **more):
 
 
 lambda_svc.handle_function_url_request = for_lambda
+
+# IAM's actions of Lambda are one for each operation. MiniStack takes a single mapping for a list, and reading a function's
+# concurrency for setting it.
+by_path = iam_actions._lambda_action
+
+
+def by_operation(method, path):
+    parts = [part for part in path.split("/") if part]
+    if parts[1:2] == ["event-source-mappings"] and len(parts) > 2:
+        return {"GET": "Get", "PUT": "Update", "DELETE": "Delete"}.get(method, "Get") + "EventSourceMapping"
+    if parts[1:2] == ["functions"] and parts[3:] == ["concurrency"]:
+        return {"GET": "Get", "PUT": "Put", "DELETE": "Delete"}.get(method, "Get") + "FunctionConcurrency"
+    if parts[1:] == ["account-settings"]:
+        return "GetAccountSettings"
+    return by_path(method, path)
+
+
+iam_actions._lambda_action = by_operation
 
 main()

@@ -18,15 +18,9 @@ import (
 
 // findStack asks CloudFormation for the stack, and returns the function URL among its outputs.
 func (e Endpoint) findStack(ctx context.Context) (*Target, error) {
-	conf, err := e.loadConfig(ctx, false)
-	if err == nil {
-		err = retrieveCredentials(ctx, conf)
-	}
+	conf, err := e.loadAccount(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("--stack %s: %w", e.Stack, err)
-	}
-	if conf.Region == "" {
-		return nil, fmt.Errorf("--stack %s: %w", e.Stack, errNoRegion)
 	}
 	service := cloudformation.NewFromConfig(conf, func(o *cloudformation.Options) { o.HTTPClient = awsapi.HTTP{} })
 	out, err := service.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &e.Stack})
@@ -49,6 +43,18 @@ func (e Endpoint) findStack(ctx context.Context) (*Target, error) {
 		}
 	}
 	return t, nil
+}
+
+// loadAccount returns the SDK's configuration, which must have credentials and a Region.
+func (e Endpoint) loadAccount(ctx context.Context) (aws.Config, error) {
+	conf, err := e.loadConfig(ctx, false)
+	if err == nil {
+		err = retrieveCredentials(ctx, conf)
+	}
+	if err == nil && conf.Region == "" {
+		err = errNoRegion
+	}
+	return conf, err
 }
 
 // targetOf reads the outputs of the stack.

@@ -166,6 +166,28 @@ func (a *groupAPI) describeGroups(_ context.Context, in *struct {
 	return out, err
 }
 
+// The quotas of an account in a Region, by default (Auto Scaling user guide, quotas).
+const (
+	maxGroupsOfAccount         = 500
+	maxConfigurationsOfAccount = 200
+)
+
+// describeAccountLimits answers with the default quotas, which the fleet does not enforce, and with
+// the number of groups. There are no launch configurations.
+func (a *groupAPI) describeAccountLimits(context.Context, *struct{}) (any, error) {
+	var out struct {
+		MaxNumberOfAutoScalingGroups, MaxNumberOfLaunchConfigurations int
+		NumberOfAutoScalingGroups, NumberOfLaunchConfigurations       int
+	}
+	out.MaxNumberOfAutoScalingGroups, out.MaxNumberOfLaunchConfigurations = maxGroupsOfAccount,
+		maxConfigurationsOfAccount
+	_ = a.groups.kernel.View(func(time.Time) error {
+		out.NumberOfAutoScalingGroups = len(a.groups.byName)
+		return nil
+	})
+	return out, nil
+}
+
 // describeInstances lists instances by group and launch. Unlike those of a group they name their
 // group.
 func (a *groupAPI) describeInstances(_ context.Context, in *struct {

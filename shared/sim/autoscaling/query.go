@@ -24,6 +24,7 @@ func (e *Groups) QueryService() protocol.QueryService {
 			"DeleteLifecycleHook":                 protocol.LenientAction(h.deleteLifecycleHook),
 			"DeletePolicy":                        protocol.StrictAction(p.deletePolicy),
 			"DeleteTags":                          protocol.StrictAction(g.deleteTags),
+			"DescribeAccountLimits":               protocol.StrictAction(g.describeAccountLimits),
 			"DescribeAutoScalingGroups":           protocol.StrictAction(g.describeGroups),
 			"DescribeAutoScalingInstances":        protocol.StrictAction(g.describeInstances),
 			"DescribeLifecycleHooks":              protocol.StrictAction(h.describeLifecycleHooks),
