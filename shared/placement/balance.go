@@ -86,6 +86,6 @@ func AssessBalance(c *cluster.Configuration, metric string, weight float64, load
 	}
 	out.Balanced = weight <= 0 || out.Threshold <= 0 || out.Max <= out.Min+1 ||
 		out.Activity > 0 && out.Max <= out.Activity ||
-		out.Threshold > 1 && out.Min > 0 && float64(out.Max)/float64(out.Min) <= out.Threshold
+		out.Threshold > 1 && float64(out.Max) <= out.Threshold*float64(out.Min)
 	return out
 }

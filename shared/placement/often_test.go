@@ -10,7 +10,7 @@ import (
 )
 
 // often is how many clusters each check draws: most rules and caches matter in few of them.
-const often = 12
+const often = 40
 
 // Of many clusters, each answer is a full scan's.
 func TestPlaceEqualsFullScanOften(t *testing.T) {

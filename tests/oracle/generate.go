@@ -208,6 +208,9 @@ var Strategies = [][]cluster.PlacementStrategy{
 		{Type: cluster.StrategySpread, Field: "attribute:disk"}},
 	{{Type: cluster.StrategyBinpack, Field: "CPU"}, {Type: cluster.StrategySpread, Field: "instanceId"},
 		{Type: cluster.StrategyRandom}},
+	{{Type: cluster.StrategyBinpack, Field: "MEMORY"}, {Type: cluster.StrategySpread, Field: "attribute:disk"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:disk"}, {Type: cluster.StrategyBinpack, Field: "CPU"},
+		{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"}, {Type: cluster.StrategyRandom}},
 }
 
 var Queries = []string{

@@ -1,0 +1,227 @@
+package packing
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+	"berth/tests/gpurows"
+)
+
+// A definition scores by what the comments of this package say, from rows alone. Only the prices of
+// pools come from the scorer.
+type definition struct {
+	scorer *Scorer
+	tasks  []*cluster.Task
+}
+
+// models returns the GPU models that the task asks for, nil for any.
+func models(t *cluster.Task) []string {
+	if t.Rules == nil {
+		return nil
+	}
+	_, list, _ := strings.Cut(strings.TrimSuffix(t.Rules.Constraints[0].Expression, "]"), "[")
+	return strings.Split(list, ",")
+}
+
+// couldRun reports whether the task could run on the instance if that were empty.
+func couldRun(t *cluster.Task, v *snapshot.InstanceView) bool {
+	return t.Needs.CPU <= v.Registered.CPU && t.Needs.Memory <= v.Registered.Memory && t.Needs.GPUs <= len(v.GPUs) &&
+		(models(t) == nil || slices.Contains(models(t), v.Attributes["gpu-model"]))
+}
+
+func (d *definition) priceOf(v *snapshot.InstanceView) float64 {
+	return d.scorer.mix.pools[d.scorer.mix.poolOfInstance(v)].price
+}
+
+// weightOn returns how much the task weighs on instances like this one: the part of it that may come
+// to each unit of their capacity, by prices, and a little more for a large task.
+func (d *definition) weightOn(t *cluster.Task, v *snapshot.InstanceView) float64 {
+	all := 0.0
+	for _, x := range d.scorer.snap.Instances {
+		if len(x.GPUs) > 0 && couldRun(t, x) {
+			all += float64(len(x.GPUs)*cluster.WholeGPU) * math.Exp(-d.priceOf(x))
+		}
+	}
+	return math.Exp(-d.priceOf(v)) / all * math.Pow(float64(t.Needs.GPUs*t.Needs.PerGPU()), 0.25)
+}
+
+// waste returns how badly the free capacity can be used, see [demandMix.wasteOfShape].
+func (d *definition) waste(v *snapshot.InstanceView) float64 {
+	free := float64(sum(v.GPUs))
+	if free == 0 {
+		return 0
+	}
+	lost, idle, weights := 0.0, 0.0, 0.0
+	for _, t := range d.tasks {
+		if t.Needs.GPUs == 0 || !couldRun(t, v) {
+			continue
+		}
+		usable, devices := 0, 0
+		for _, f := range v.GPUs {
+			if f >= t.Needs.PerGPU() {
+				usable, devices = usable+f, devices+1
+			}
+		}
+		w := d.weightOn(t, v)
+		weights += w
+		if devices < t.Needs.GPUs || v.CPU < t.Needs.CPU || v.Memory < t.Needs.Memory {
+			lost, idle = lost+w*free, idle+w*free
+			continue
+		}
+		size := float64(t.Needs.GPUs * t.Needs.PerGPU())
+		filled := float64(usable)
+		if t.Needs.GPUs > 1 {
+			filled = float64(devices/t.Needs.GPUs) * size
+		}
+		filled = min(filled, float64(v.CPU)/float64(t.Needs.CPU)*size, float64(v.Memory)/float64(t.Needs.Memory)*size)
+		lost, idle = lost+w*(free-float64(usable)), idle+w*(free-filled)
+	}
+	if weights == 0 {
+		return 0
+	}
+	lost, idle = lost/weights, idle/weights
+	return lost + idleWeight*idle + stuckWeight*free*math.Pow(idle/free, 32)
+}
+
+// score returns the score of a task by the comments of [Scorer].
+func (d *definition) score(v *snapshot.InstanceView, needs cluster.Resources) float64 {
+	after := *v
+	after.GPUs = slices.Clone(v.GPUs)
+	for _, g := range gpurows.Devices(v.GPUs, v.Unpinned, needs) {
+		after.GPUs[g] -= needs.PerGPU()
+	}
+	after.CPU, after.Memory = v.CPU-needs.CPU, v.Memory-needs.Memory
+	fit := float64(sum(after.GPUs))/cluster.WholeGPU +
+		(float64(after.CPU)/cluster.VCPU+float64(after.Memory)/4096)/128 // 128 vCPUs count as a GPU
+	score := fitWeight * fit
+	if len(v.GPUs) > 0 {
+		score += d.waste(&after) - d.waste(v) + priceWeight*d.priceOf(v)*float64(needs.GPUs*needs.PerGPU())
+	}
+	return score
+}
+
+// The score of any task on any instance is what the comments say, also for instances that came after
+// the mix was learned, and whatever was scored before.
+func TestScoreEqualsItsDefinition(t *testing.T) {
+	scored := 0
+	rapid.Check(t, func(t *rapid.T) {
+		for range 8 {
+			scored += checkScores(t)
+		}
+	})
+	if scored < 1000 {
+		t.Errorf("%d scores, expected more", scored)
+	}
+}
+
+func checkScores(t *rapid.T) (scored int) {
+	rows := gpurows.GenCluster(t)
+	for n := range rapid.IntRange(0, 6).Draw(t, "again") { // several tasks of one kind
+		rows = append(rows, gpurows.Task(fmt.Sprint("more-", n), "", gpurows.Needs(4, 500)))
+	}
+	d := &definition{}
+	for _, row := range rows {
+		if task, ok := row.(*cluster.Task); ok {
+			d.tasks = append(d.tasks, task)
+		}
+	}
+	d.scorer = newEpoch(snapshotOf(rows...))
+	var needs []cluster.Resources
+	for range 3 {
+		needs = append(needs, gpurows.GenNeeds(t))
+	}
+	for _, v := range d.scorer.snap.InstancesByIndex() {
+		for _, n := range slices.Concat(needs, needs) {
+			if !gpurows.HasRoom(v, n) {
+				continue
+			}
+			scored++
+			if got, want := d.scorer.Score(v, &n), d.score(v, n); math.Abs(got-want) > 1e-6*(1+math.Abs(want)) {
+				t.Fatalf("score of %+v on %s is %g, expected %g", n, v.ID, got, want)
+			}
+		}
+	}
+	return scored
+}
+
+// An instance that came after the mix was learned, and one that changed, have the scores of their
+// size. What was learned before is used again for instances that did not change.
+func TestScoresOfNewInstances(t *testing.T) {
+	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 16, 4, "T4")), gpurows.Needs(4, 1000), gpurows.Needs(8, 500))
+	for n := range 80 { // so that the mix is not learned again soon
+		s.Put(gpurows.Task(fmt.Sprint("w", n), "", gpurows.Needs(4, 1000)))
+	}
+	p, needs := newEpoch(s), gpurows.Needs(4, 1000)
+	first := p.Score(s.Instances["a"], &needs)
+	epoch := p.epoch
+	for n := range 5 {
+		id := fmt.Sprint("new", n)
+		s.Put(gpurows.Instance(id, 16, 4, "T4"))
+		if p.Epoch() != epoch {
+			t.Fatal("the mix is learned again")
+		}
+		if got := p.Score(s.Instances[id], &needs); math.Abs(got-first) > 1e-9 {
+			t.Errorf("an equal instance has score %g, the first %g", got, first)
+		}
+	}
+	changed := gpurows.Instance("a", 64, 1, "T4")
+	changed.Rev = 2
+	s.Put(changed)
+	s.Put(gpurows.Instance("b", 64, 1, "T4"))
+	p.Epoch()
+	if a, b := p.Score(s.Instances["a"], &needs), p.Score(s.Instances["b"], &needs); a != b || a == first {
+		t.Errorf("an instance that changed has score %g, a new one like it %g, and before %g", a, b, first)
+	}
+}
+
+// Of more kinds and sets of requirements than are told apart, the most frequent ones count.
+func TestRareKindsDoNotCount(t *testing.T) {
+	rows := []state.Row{gpurows.Instance("i", 512, 8, "T4")}
+	for kind := range maxKinds + 20 {
+		for n := range 1 + (kind+1)/(maxKinds+20) + kind%3 { // one to three of each
+			rows = append(rows, gpurows.Task(fmt.Sprint(kind, "-", n), "",
+				cluster.Resources{CPU: int64(kind + 1), Memory: 1, GPUs: 1}))
+		}
+	}
+	p := newEpoch(snapshotOf(rows...))
+	if len(p.mix.kinds) != maxKinds {
+		t.Fatalf("%d kinds, expected %d", len(p.mix.kinds), maxKinds)
+	}
+	single := 0
+	for _, k := range p.mix.kinds {
+		if want := 1 + (k.needs.CPU-1)%3; k.count < want || k.count > want+1 {
+			t.Errorf("%d tasks of kind %d, expected %d", k.count, k.needs.CPU, want)
+		}
+		if k.count == 1 {
+			single++
+		}
+	}
+	if want := maxKinds - 184; single > want { // 184 kinds have two or three
+		t.Errorf("%d kinds of one task count, expected at most %d", single, want)
+	}
+	rows = rows[:1]
+	for set := range maxSets + 6 {
+		for n := range 1 + set%2 {
+			rows = append(rows, gpurows.OnModels(fmt.Sprint("M", set), gpurows.Task(fmt.Sprint(set, "-", n), "",
+				gpurows.Needs(1, 1000))))
+		}
+	}
+	p = newEpoch(snapshotOf(rows...))
+	frequent := 0
+	for _, k := range p.mix.kinds {
+		if k.count == 2 {
+			frequent++
+		}
+	}
+	if len(p.mix.requirementSets) != maxSets || frequent != (maxSets+6)/2 || len(p.mix.kinds) != maxSets {
+		t.Errorf("%d sets, %d kinds, of which %d are frequent", len(p.mix.requirementSets), len(p.mix.kinds), frequent)
+	}
+}
