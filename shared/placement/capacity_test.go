@@ -36,6 +36,14 @@ func TestCapacityOfMetric(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 	})
+	t.Run("WithoutInstancesThatLeft", func(t *testing.T) {
+		left := oracle.Instance("a", oracle.Metric("m", 100))
+		s := oracle.SnapshotOf(left, oracle.Instance("b", oracle.Metric("m", 7)))
+		s.ApplyRecord(state.Record{Op: state.Remove, Old: left})
+		if c := placement.CapacityOfMetric(s, "m"); c.Total != 7 {
+			t.Fatalf("%+v", c)
+		}
+	})
 	t.Run("UnlimitedWhereOneInstanceIs", func(t *testing.T) {
 		c := placement.CapacityOfMetric(oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 1)),
 			oracle.Instance("b"),

@@ -125,3 +125,62 @@ func TestEstimateCountsWhatIsKept(t *testing.T) {
 		}
 	}
 }
+
+// The estimate counts each part of what is kept: of the index of an owner's own, of the reasons for
+// refusals, of domains, and of counts.
+func TestEstimateCountsEachPart(t *testing.T) {
+	const n = 500
+	place := func(spec *Spec) (*Engine, *chooser) {
+		e := New(memorySnapshot(n))
+		for i := range n { // on each instance, so that the owner's index is its own
+			e.snap.Put(&cluster.Task{Head: cluster.Head{Cluster: "c", Rev: 1},
+				TaskSpec: cluster.TaskSpec{ID: fmt.Sprint(i),
+					Owner: spec.Owner}, TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning,
+					Instance: fmt.Sprintf("i-%03d", i)}, TaskReport: cluster.TaskReport{Last: cluster.TaskRunning}})
+		}
+		e.Place(Request{Spec: spec, Count: 1})
+		return e, e.caches.choosers[chooserKey{spec, 0}]
+	}
+	spread := []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "instanceId"},
+		{Type: cluster.StrategyRandom}}
+	full := cluster.Resources{CPU: 1 << 50}
+	for name, c := range map[string]struct {
+		spec *Spec
+		drop func(e *Engine, c *chooser)
+	}{
+		"OwnIndex": {&Spec{Owner: "o", Strategies: spread}, func(_ *Engine, c *chooser) { c.ownIndex = false }},
+		"Refusals of the owner": {&Spec{Owner: "o", PerInstance: 1, Needs: full},
+			func(_ *Engine, c *chooser) { c.rejections = nil }},
+		"Refusals": {&Spec{Owner: "o", Needs: full}, func(e *Engine, _ *chooser) { clear(e.caches.rejections) }},
+		"Domains": {&Spec{Owner: "o", DomainPolicy: cluster.PolicyQuorum},
+			func(_ *Engine, c *chooser) { c.domains = nil }},
+		"SharedIndex": {&Spec{Owner: "none", Scoring: BestFit},
+			func(e *Engine, _ *chooser) { clear(e.caches.indexes) }},
+		"Counts": {&Spec{Owner: "o"}, func(e *Engine, _ *chooser) {
+			for _, counts := range e.caches.counts {
+				clear(counts.active)
+			}
+		}},
+		"Occupied": {&Spec{Owner: "o", PerInstance: 1}, func(e *Engine, _ *chooser) {
+			for _, counts := range e.caches.counts {
+				clear(counts.occupying)
+			}
+		}},
+		"Column": {&Spec{Owner: "o", Strategies: spread}, func(e *Engine, _ *chooser) {
+			for _, counts := range e.caches.counts {
+				counts.dense = nil
+			}
+		}},
+		"Scores": {&Spec{Owner: "none", Scoring: LeastFragmentation}, func(e *Engine, _ *chooser) {
+			for _, x := range e.caches.indexes {
+				x.scores = nil
+			}
+		}},
+	} {
+		e, chooser := place(c.spec)
+		before := estimateMemory(e)
+		if c.drop(e, chooser); before-estimateMemory(e) < 8*n && name != "Domains" || before <= estimateMemory(e) {
+			t.Errorf("%s: the estimate is %d, and %d without", name, before, estimateMemory(e))
+		}
+	}
+}

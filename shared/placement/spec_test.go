@@ -8,6 +8,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/placement/eligibility"
+	"berth/shared/snapshot"
 	"berth/tests/oracle"
 )
 
@@ -129,6 +130,27 @@ func TestSharesOfDevicesAreUsedUp(t *testing.T) {
 				Needs: cluster.Resources{GPUs: count, GPUMilli: share}}})
 			if (len(got.Placed) == 1) != room {
 				t.Errorf("%d of %d thousandths: placed %v", count, share, got.Placed)
+			}
+		}
+	}
+}
+
+// What a service keeps for tasks to come is not free: CPU, memory and interfaces.
+func TestReservedCapacityIsNotFree(t *testing.T) {
+	enis := 2
+	for name, needs := range map[string]cluster.Resources{"CPU": {CPU: 2 * cluster.VCPU}, "Memory": {Memory: 4096},
+		"Interface": {ENIs: 2}} {
+		s := oracle.SnapshotOf(oracle.Instance("a", func(i *cluster.Instance) { i.Registered.ENIs = &enis }))
+		e, r := placement.New(s), placement.Request{Count: 1, Spec: &placement.Spec{Owner: "o", Needs: needs}}
+		if got := e.Place(r); len(got.Placed) != 1 {
+			t.Errorf("%s: %v", name, got.Diagnosis)
+		}
+		for reserved, fits := range map[int64]bool{1: false, 0: true} {
+			part := cluster.Resources{CPU: reserved * min(1, needs.CPU), Memory: reserved * min(1, needs.Memory),
+				ENIs: int32(reserved) * min(1, needs.ENIs)}
+			s.Reserve("daemon", map[*snapshot.InstanceView]cluster.Resources{s.Instances["a"]: part})
+			if got := e.Place(r); (len(got.Placed) == 1) != fits {
+				t.Errorf("%s: %d reserved, placed %v", name, reserved, got.Placed)
 			}
 		}
 	}

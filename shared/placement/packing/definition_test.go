@@ -41,8 +41,8 @@ func (d *definition) priceOf(v *snapshot.InstanceView) float64 {
 	return d.scorer.mix.pools[d.scorer.mix.poolOfInstance(v)].price
 }
 
-// weightOn returns how much the task weighs on instances like this one: the part of it that may come
-// to each unit of their capacity, by prices, and a little more for a large task.
+// weightOn returns how much the task weighs on instances like this one: the part of it that may
+// come to each unit of their capacity, by prices, and a little more for a large task.
 func (d *definition) weightOn(t *cluster.Task, v *snapshot.InstanceView) float64 {
 	all := 0.0
 	for _, x := range d.scorer.snap.Instances {
@@ -108,8 +108,8 @@ func (d *definition) score(v *snapshot.InstanceView, needs cluster.Resources) fl
 	return score
 }
 
-// The score of any task on any instance is what the comments say, also for instances that came after
-// the mix was learned, and whatever was scored before.
+// The score of any task on any instance is what the comments say, also for instances that came
+// after the mix was learned, and whatever was scored before.
 func TestScoreEqualsItsDefinition(t *testing.T) {
 	scored := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -155,7 +155,8 @@ func checkScores(t *rapid.T) (scored int) {
 // An instance that came after the mix was learned, and one that changed, have the scores of their
 // size. What was learned before is used again for instances that did not change.
 func TestScoresOfNewInstances(t *testing.T) {
-	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 16, 4, "T4")), gpurows.Needs(4, 1000), gpurows.Needs(8, 500))
+	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 16, 4, "T4")), gpurows.Needs(4, 1000),
+		gpurows.Needs(8, 500))
 	for n := range 80 { // so that the mix is not learned again soon
 		s.Put(gpurows.Task(fmt.Sprint("w", n), "", gpurows.Needs(4, 1000)))
 	}

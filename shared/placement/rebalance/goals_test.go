@@ -286,3 +286,51 @@ func TestCostBoundOfEvenness(t *testing.T) {
 		t.Error("a weight of 0 is refused")
 	}
 }
+
+// A task that stays where it is is no loss: the average is about moves alone.
+func TestAverageLossIsAboutMoves(t *testing.T) {
+	p := freeProblem(2, 1, 1)
+	p.Resources[0].Overload = 1
+	for i := range p.Instances {
+		p.Instances[i].Safety[0] = p.Tasks[0].Needs[0] // twice the task would be an overload
+	}
+	near(t, "average loss", newAnnealing(p, 1).averageLoss(), 0, 0)
+}
+
+// With one instance there is nothing to search.
+func TestOneInstanceNeedsNoSteps(t *testing.T) {
+	result, err := Search(freeProblem(1, 3, 1), Budget{Steps: 1000}, 1)
+	if err != nil || result.Steps != 0 || result.Moved != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if result, err = Search(freeProblem(2, 0, 1), Budget{Steps: 1000}, 1); err != nil || result.Steps != 0 {
+		t.Errorf("without tasks: %+v, %v", result, err)
+	}
+}
+
+// All instances of a cluster that is not large are tried, and what a spread costs counts.
+func TestLiftedTasksFindTheOnlyBestInstance(t *testing.T) {
+	best, apart := 0, 0
+	for seed := range uint64(100) {
+		p := freeProblem(wholeCluster, 1, 1)
+		p.Weights, p.Distances = Weights{Distance: 1}, make([]int32, wholeCluster*wholeCluster)
+		p.Distances[wholeCluster-1] = -5
+		s := newAnnealing(p, seed)
+		if s.lift(0); s.cheapestInstance(0) == wholeCluster-1 {
+			best++
+		}
+		p = freeProblem(3, 4, 1)
+		for task, start := range []int32{0, 0, 1, 1} {
+			p.Tasks[task].Start = start
+		}
+		p.Spreads = []Spread{{Weight: 1}}
+		s = newAnnealing(p, seed)
+		if s.lift(3); s.cheapestInstance(3) == 2 {
+			apart++
+		}
+	}
+	if best < 90 || apart < 90 {
+		t.Errorf("of 100 tasks, %d find the only best instance, and %d the one without a task of the service", best,
+			apart)
+	}
+}
