@@ -140,7 +140,7 @@ func newCrowd(seed uint64, instances, least int) *crowd {
 }
 
 func (c *crowd) addOwner(name string, instances int) {
-	s := &placement.Spec{Owner: name, MoveCost: cluster.MoveCosts[c.random.IntN(len(cluster.MoveCosts))]}
+	s := &placement.Spec{Owner: name, MoveCost: oracle.MoveCosts[c.random.IntN(len(oracle.MoveCosts))]}
 	switch c.random.IntN(6) {
 	case 0:
 		s.DomainPolicy = cluster.PolicyDifference
