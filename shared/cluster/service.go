@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -97,6 +98,9 @@ type ServiceStatus struct {
 	// Steady is set if the service's last event about it was "has reached a steady state".
 	Steady bool `json:"sd,omitempty"`
 
+	// EnoughHealthy is set if the last decision found as many healthy tasks as are wanted.
+	EnoughHealthy bool `json:"eh,omitempty"`
+
 	// Blocked says why tasks that are wanted could not be placed; nil if all were. BlockedSince is
 	// since when none of the service's tasks was placed or stopped.
 	Blocked      *Diagnosis `json:"bl,omitempty"`
@@ -165,6 +169,13 @@ func (s *Service) HealthyCount() int {
 		n += s.Older[i].Healthy
 	}
 	return n
+}
+
+// HasEnoughHealthy reports whether an ACTIVE service has as many healthy tasks as it wants, in each
+// of its task sets.
+func (s *Service) HasEnoughHealthy() bool {
+	return s.Status == ServiceActive &&
+		!slices.ContainsFunc(s.Parts(), func(part *Service) bool { return part.HealthyCount() < part.Desired })
 }
 
 // Revision returns the revision with a deployment's id if the service has tasks of it or may roll

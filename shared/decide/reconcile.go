@@ -150,7 +150,7 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 			commits.ScheduleDue(state.DueService, s.Name, view.now)
 		}
 	}
-	next.Steady = p.Steady
+	next.Steady, next.EnoughHealthy = p.Steady, next.HasEnoughHealthy()
 	if !p.ReconsiderAt.IsZero() {
 		commits.ScheduleDue(state.DueService, s.Name, p.ReconsiderAt)
 	}

@@ -24,6 +24,10 @@ func TestShippedFiltersPassWhatFunctionsWaitFor(t *testing.T) {
 	nodeGroup := func(status cluster.NodeGroupStatus) state.Row {
 		return &cluster.NodeGroup{Head: head, Name: "g", Status: status}
 	}
+	service := func(enough bool) state.Row {
+		return &cluster.Service{Head: head, ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+			ServiceStatus: cluster.ServiceStatus{EnoughHealthy: enough}}
+	}
 	const running, stopped = cluster.TaskRunning, cluster.TaskStopped
 	for name, c := range map[string]struct {
 		before, after state.Row
@@ -39,6 +43,11 @@ func TestShippedFiltersPassWhatFunctionsWaitFor(t *testing.T) {
 		"NodeGroupIsRequested":       {nil, nodeGroup(cluster.NodeGroupCreating), true},
 		"NodeGroupIsUpdated":         {nodeGroup(cluster.NodeGroupActive), nodeGroup(cluster.NodeGroupUpdating), true},
 		"NodeGroupIsActive":          {nodeGroup(cluster.NodeGroupCreating), nodeGroup(cluster.NodeGroupActive), false},
+		"ServiceRecovers":            {service(false), service(true), true},
+		"ServiceStaysHealthy":        {service(true), service(true), false},
+		"ServiceFails":               {service(true), service(false), false},
+		"ServiceIsCreated":           {nil, service(true), false},
+		"ServiceIsForgotten":         {service(true), nil, false},
 		"InstanceExpires":            {instance(cluster.InstanceInactive), nil, false},
 		"TaskBeginsToWait":           {nil, task("", running, ""), true},
 		"WaitingTaskIsPlaced":        {task("", running, ""), task("i", running, ""), false},

@@ -139,6 +139,61 @@ func TestDispatch_WakesUpgradesForInstances(t *testing.T) {
 	}
 }
 
+// Services that recover and tasks that leave room wake node-group-upgrade only while an update waits
+// for them.
+func TestDispatch_WakesUpgradesBetweenDomains(t *testing.T) {
+	service := func(enough bool) *cluster.Service {
+		s := &cluster.Service{Head: cluster.Head{Cluster: prod}}
+		s.Name, s.EnoughHealthy = "web", enough
+		return s
+	}
+	task := func(last cluster.TaskStatus) *cluster.Task {
+		t := &cluster.Task{Head: cluster.Head{Cluster: prod}}
+		t.ID, t.Instance, t.Last = "t", "i", last
+		return t
+	}
+	waitsForServices := func(u *cluster.Update) { u.DomainReplacedAt = time.Unix(1, 0) }
+	waitsForRoom := func(u *cluster.Update) { u.WaitingSince = time.Unix(1, 0) }
+	for name, c := range map[string]struct {
+		old, next state.Row
+		update    func(*cluster.Update)
+		wakes     int
+	}{
+		"Recovers":            {service(false), service(true), waitsForServices, 1},
+		"RecoversUnawaited":   {service(false), service(true), waitsForRoom, 0},
+		"StillUnhealthy":      {service(false), service(false), waitsForServices, 0},
+		"HealthyBefore":       {service(true), service(true), waitsForServices, 0},
+		"Fails":               {service(true), service(false), waitsForServices, 0},
+		"LeavesRoom":          {task(cluster.TaskRunning), task(cluster.TaskStopped), waitsForRoom, 1},
+		"LeftRoomBefore":      {task(cluster.TaskStopped), task(cluster.TaskStopped), waitsForRoom, 0},
+		"LeavesRoomUnawaited": {task(cluster.TaskRunning), task(cluster.TaskStopped), waitsForServices, 0},
+		"NoUpdate":            {task(cluster.TaskRunning), task(cluster.TaskStopped), nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			box := &mailbox{}
+			w.dispatch.Upgrades = box
+			if c.update != nil {
+				u := &cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "web", ID: "u"}
+				u.Phase, u.ByDomain, u.Status = cluster.PhaseUpgrade, true, cluster.UpdateInProgress
+				c.update(u)
+				g := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod}, Name: "web", Update: "u",
+					Status: cluster.NodeGroupUpdating}
+				for _, row := range []state.Row{u, g} {
+					if _, err := w.state.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			r := state.Record{Op: state.Modify, Key: state.KeyOf(c.next), Old: c.old, New: c.next}
+			if _, err := w.dispatch.HandleRecords(ctx, []state.Record{r, r}); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "wake-ups", len(box.messages), c.wakes)
+		})
+	}
+}
+
 // A due row of an update wakes node-group-upgrade once, when its time has come.
 func TestDispatch_WakesUpgradesWhenAWaitIsOver(t *testing.T) {
 	w := newWorld(t)

@@ -28,6 +28,10 @@ const (
 	WakeInstance WakeCause = "instance"
 	// WakeWaiting is a task that has begun to wait for an instance.
 	WakeWaiting WakeCause = "waiting"
+	// WakeService is a service that has as many healthy tasks as it should again.
+	WakeService WakeCause = "service"
+	// WakeRoom is a task that has ended, on any instance.
+	WakeRoom WakeCause = "room"
 	// WakeDue is a time that has come: the end of what blocked a scale-out, or of a wait of an update.
 	WakeDue WakeCause = "due"
 )

@@ -24,6 +24,17 @@ func awaitsEffect(u *cluster.Update, v *view) bool {
 	})
 }
 
+// SettledAt returns when an update goes on that waits for the effect of what it has asked for: the
+// first time after now, or zero if it waits for none.
+func SettledAt(u *cluster.Update, now time.Time) (at time.Time) {
+	for _, a := range u.Asked {
+		if end := a.At.Add(settleTime); end.After(now) && (at.IsZero() || end.Before(at)) {
+			at = end
+		}
+	}
+	return at
+}
+
 // isSeen reports whether a change shows, or can show no more because its node is gone.
 func isSeen(u *cluster.Update, v *view, a cluster.AskedChange) bool {
 	switch kind := ActionKind(a.Kind); kind {

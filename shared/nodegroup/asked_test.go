@@ -13,11 +13,13 @@ import (
 func TestUpdateWaitsForWhatItHasAskedFor(t *testing.T) {
 	began := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	g := &cluster.NodeGroup{Name: "web", AutoScalingGroup: "a"}
-	u, err := nodegroup.StartUpdate(g, nodegroup.Request{ID: "u", Target: cluster.UpdateTarget{Image: "ami-2"}}, nil, began)
+	u, err := nodegroup.StartUpdate(g, nodegroup.Request{ID: "u", Target: cluster.UpdateTarget{Image: "ami-2"}}, nil,
+		began)
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := nodegroup.Group{Name: "a", Sizes: cluster.Sizes{Max: 3, Desired: 1}, Zones: []string{"z"}, Template: "lt:1"}
+	group := nodegroup.Group{Name: "a", Sizes: cluster.Sizes{Max: 3, Desired: 1}, Zones: []string{"z"},
+		Template: "lt:1"}
 	nodes := []nodegroup.Instance{{ID: "i-1", Zone: "z", Template: "lt:1"}}
 	asks := func(after time.Duration) (kinds []nodegroup.ActionKind, changed bool) {
 		next, actions := nodegroup.Next(u, group, nodes, began.Add(after))
@@ -59,10 +61,33 @@ func TestUpdateWaitsForWhatItHasAskedFor(t *testing.T) {
 			t.Fatalf("%s: it asks for %q, changed %v; want %q, %v", step.name, kinds, changed, step.asks, step.changes)
 		}
 	}
-	if ends := nodegroup.NewWaitEnds(nil, u); len(ends) != 1 || !ends[0].Equal(began.Add(65*time.Second+15*time.Minute)) {
+	if ends := nodegroup.NewWaitEnds(nil, u); len(ends) != 1 ||
+		!ends[0].Equal(began.Add(65*time.Second+15*time.Minute)) {
 		t.Errorf("the launches have until %v", ends)
 	}
 	if ends := nodegroup.NewWaitEnds(u, u); len(ends) > 0 {
 		t.Errorf("waits that are known already end at %v", ends)
+	}
+}
+
+// What an update waits for between two looks ends at a known time: the effect of what it has asked
+// for shows within 54 s, or is asked for again.
+func TestWhenAWaitEnds(t *testing.T) {
+	u := begunAt(cluster.PhaseSetup, func(u *cluster.Update) {
+		u.Asked = []cluster.AskedChange{{Kind: "resize", At: noon.Add(2 * time.Second)}, {Kind: "drain", At: noon}}
+	})
+	for after, want := range map[time.Duration]time.Duration{
+		0: 54 * time.Second, 53 * time.Second: 54 * time.Second, 54 * time.Second: 56 * time.Second,
+	} {
+		if at := nodegroup.SettledAt(u, noon.Add(after)); !at.Equal(noon.Add(want)) {
+			t.Errorf("%s after noon it goes on at %s, want %s after noon", after, at, want)
+		}
+	}
+	if at := nodegroup.SettledAt(u, noon.Add(56*time.Second)); !at.IsZero() {
+		t.Errorf("with nothing to wait for it goes on at %s", at)
+	}
+	u = begunAt(cluster.PhaseUpgrade, removing("i-1", cluster.StepCordon, 300*time.Microsecond))
+	if ends := nodegroup.NewWaitEnds(nil, u); len(ends) != 1 || !ends[0].Equal(noon.Add(time.Minute)) {
+		t.Errorf("the minute without tasks ends at %v, in whole milliseconds", ends)
 	}
 }

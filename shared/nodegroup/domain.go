@@ -35,6 +35,17 @@ func advanceDomain(u *cluster.Update, v *view) (mayTake bool, failed []cluster.U
 	return beginDomain(u, v, nextDomain(v))
 }
 
+// AwaitsServices reports whether the update waits after an upgrade domain, and so for services that
+// have become unhealthy.
+func AwaitsServices(u *cluster.Update) bool {
+	return !u.HasEnded() && u.Phase == cluster.PhaseUpgrade && u.ByDomain && !u.DomainReplacedAt.IsZero()
+}
+
+// AwaitsRoom reports whether the update waits for room for the load of the next upgrade domain.
+func AwaitsRoom(u *cluster.Update) bool {
+	return !u.HasEnded() && u.Phase == cluster.PhaseUpgrade && u.ByDomain && !u.WaitingSince.IsZero()
+}
+
 // isDomainReplaced reports whether all nodes of the current domain have been replaced.
 func isDomainReplaced(u *cluster.Update, v *view) bool {
 	return len(domainNodes(v, u.CurrentDomain)) == 0 && len(u.Removals) == 0 && countMissing(u, v) == 0

@@ -214,3 +214,38 @@ func TestOrder(t *testing.T) {
 		})
 	}
 }
+
+// Between upgrade domains an update waits for services, and for room if there is none; at no other
+// time, and not after its end.
+func TestWhatAnUpdateWaitsForBetweenDomains(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase          cluster.UpdatePhase
+		change         func(*cluster.Update)
+		services, room bool
+	}{
+		"ADomainWasReplaced": {cluster.PhaseUpgrade, func(u *cluster.Update) { u.DomainReplacedAt = noon }, true,
+			false},
+		"NoRoom": {cluster.PhaseUpgrade, func(u *cluster.Update) { u.WaitingSince = noon }, false, true},
+		"Both": {cluster.PhaseUpgrade, func(u *cluster.Update) { u.DomainReplacedAt, u.WaitingSince = noon, noon },
+			true, true},
+		"Neither": {cluster.PhaseUpgrade, func(*cluster.Update) {}, false, false},
+		"Ended": {cluster.PhaseUpgrade, func(u *cluster.Update) {
+			u.DomainReplacedAt, u.WaitingSince, u.Status = noon, noon, cluster.UpdateFailed
+		}, false, false},
+		"NoDomains": {cluster.PhaseUpgrade, func(u *cluster.Update) {
+			u.DomainReplacedAt, u.WaitingSince, u.ByDomain = noon, noon, false
+		}, false, false},
+		"AnotherPhase": {cluster.PhaseScaleUp, func(u *cluster.Update) {
+			u.DomainReplacedAt, u.WaitingSince = noon, noon
+		}, false, false},
+	} {
+		u := begunAt(c.phase, func(u *cluster.Update) {
+			u.ByDomain = true
+			c.change(u)
+		})
+		if services, room := nodegroup.AwaitsServices(u),
+			nodegroup.AwaitsRoom(u); services != c.services || room != c.room {
+			t.Errorf("%s: it waits for services: %v, for room: %v", name, services, room)
+		}
+	}
+}

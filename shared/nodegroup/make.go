@@ -114,6 +114,16 @@ const (
 	emptyTimeout = 15 * time.Minute
 )
 
+// MakingEnds returns when the waits of a node group end that Berth makes or deletes, if nothing
+// ends them before: its nodes have until then to join, or its tasks to leave; and no call of the
+// creation takes effect any more.
+func MakingEnds(g *cluster.NodeGroup) []time.Time {
+	if g.Status == cluster.NodeGroupCreating {
+		return []time.Time{g.CreatedAt.Add(joinTimeout)}
+	}
+	return []time.Time{g.Machines.CreatingSince.Add(lateCallTimeout), g.ModifiedAt.Add(emptyTimeout)}
+}
+
 // MayCreate reports whether there is time to begin another call that creates something: what it
 // makes must be there before the node group could be forgotten.
 func MayCreate(g *cluster.NodeGroup, now time.Time) bool {
@@ -171,15 +181,20 @@ func ProfileIssue(err error, name string) (*cluster.NodeGroupIssue, error) {
 // permanent, and otherwise the error. A profile that EC2 does not know yet is not permanent.
 func CreationIssue(g *cluster.NodeGroup, err error, now time.Time) (*cluster.NodeGroupIssue, error) {
 	code := cluster.IssueGroup
-	if why := cluster.PermanentError(err); why != nil {
-		switch text := strings.ToLower(why.Message); {
-		case strings.Contains(text, "instance profile") && now.Before(g.CreatedAt.Add(profileTimeout)):
-			return nil, err
-		case strings.Contains(text, "subnet"):
-			code = cluster.IssueSubnet
-		}
+	if AwaitsProfile(g, err, now) {
+		return nil, err
+	}
+	if why := cluster.PermanentError(err); why != nil && strings.Contains(strings.ToLower(why.Message), "subnet") {
+		code = cluster.IssueSubnet
 	}
 	return permanentIssue(err, code, g.AutoScalingGroup)
+}
+
+// AwaitsProfile reports whether an error says that EC2 does not know a new instance profile yet.
+func AwaitsProfile(g *cluster.NodeGroup, err error, now time.Time) bool {
+	why := cluster.PermanentError(err)
+	return why != nil && strings.Contains(strings.ToLower(why.Message), "instance profile") &&
+		now.Before(g.CreatedAt.Add(profileTimeout))
 }
 
 // ImageIssue returns an error of the search for the image as an issue if it is permanent, and

@@ -1,6 +1,7 @@
 package nodegroup_test
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -251,5 +252,40 @@ func TestDrainAll(t *testing.T) {
 				t.Errorf("%v %v", drain, waits)
 			}
 		})
+	}
+}
+
+// The waits of a made node group end at known times: nodes have 15 minutes to join, tasks as long
+// to leave, and two minutes after the last creation nothing appears any more. A new instance
+// profile may be unknown to EC2 for five.
+func TestMakingEnds(t *testing.T) {
+	g := &cluster.NodeGroup{Status: cluster.NodeGroupCreating, CreatedAt: noon, ModifiedAt: noon.Add(time.Hour),
+		Machines: &cluster.Machines{CreatingSince: noon.Add(time.Minute)}}
+	wantEnds := func(want ...time.Duration) {
+		t.Helper()
+		var got []time.Duration
+		for _, end := range nodegroup.MakingEnds(g) {
+			got = append(got, end.Sub(noon))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: waits end %v after noon, want %v", g.Status, got, want)
+		}
+	}
+	wantEnds(15 * time.Minute)
+	g.Status = cluster.NodeGroupDeleting
+	wantEnds(3*time.Minute, 75*time.Minute)
+	unknown := cluster.Errorf("ValidationError", "Invalid IamInstanceProfile: Instance profile x not found")
+	for _, c := range []struct {
+		err   error
+		after time.Duration
+		waits bool
+	}{
+		{unknown, 0, true}, {unknown, 5*time.Minute - 1, true}, {unknown, 5 * time.Minute, false},
+		{cluster.Errorf("ValidationError", "The subnet does not exist"), 0, false}, {errors.New("timed out"), 0, false},
+		{nil, 0, false},
+	} {
+		if waits := nodegroup.AwaitsProfile(g, c.err, noon.Add(c.after)); waits != c.waits {
+			t.Errorf("%v after %s: it waits for the profile: %v", c.err, c.after, waits)
+		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // NewWaitEnds returns when the waits end that an update has begun since it was as before, in whole
-// seconds, the earliest first. Nothing else tells it that such a time has come. before may be nil.
+// milliseconds, the earliest first. Nothing else tells it that such a time has come. before may be
+// nil.
 func NewWaitEnds(before, u *cluster.Update) []time.Time {
 	var known []time.Time
 	if before != nil {
@@ -21,12 +22,12 @@ func NewWaitEnds(before, u *cluster.Update) []time.Time {
 	return slices.CompactFunc(ends, time.Time.Equal)
 }
 
-// waitEnds returns when the update's waits end, rounded up to whole seconds.
+// waitEnds returns when the update's waits end, rounded up to whole milliseconds.
 func waitEnds(u *cluster.Update) (ends []time.Time) {
 	add := func(since time.Time, waits ...time.Duration) {
 		for _, wait := range waits {
 			if !since.IsZero() && wait > 0 {
-				ends = append(ends, since.Add(wait+time.Second-1).Truncate(time.Second))
+				ends = append(ends, since.Add(wait+time.Millisecond-1).Truncate(time.Millisecond))
 			}
 		}
 	}

@@ -29,9 +29,9 @@ const root = "../.."
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
-		volumes(), madeGroups, sharedCalls, taints()),
+		volumes(), madeGroups, enoughHealthy, sharedCalls, taints()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
-		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, sharedCalls, taints()),
+		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -46,6 +46,10 @@ var immediateScaleOut = []string{
 	"provider# *cluster.CapacityProvider.PreviousSettings.Scaling.Immediate",
 	"scaling# *cluster.ScalingHistory.LookAgainAt",
 }
+
+// enoughHealthy is whether a service has enough healthy tasks, which the first two versions did not
+// write down.
+var enoughHealthy = []string{"service# *cluster.Service.ServiceStatus.EnoughHealthy"}
 
 // launchTypes returns the fields of the types that a group launches, which the first two versions
 // did not have.

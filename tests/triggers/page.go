@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,7 +119,7 @@ func newTriggerPage(t *wiring.Template) string {
 }
 
 func writeTrigger(b *strings.Builder, t wiring.Trigger) {
-	batch := fmt.Sprintf("at most %s at a time, gathered for %s s", t.Batch, t.Window)
+	batch := fmt.Sprintf("at most %s at a time, gathered for %s s", t.Batch, cmp.Or(t.Window, "0"))
 	if t.Partial {
 		batch += "; the answer names those that failed"
 	}

@@ -83,8 +83,7 @@ func (h *Handler) clustersWithChangedInstances(ctx context.Context, records []st
 				changed = append(changed, name)
 			}
 		case *cluster.Task:
-			old, _ := r.Old.(*cluster.Task)
-			if r.New == nil || row.Instance == "" || !row.HasEnded() || old != nil && old.HasEnded() {
+			if !hasLeftRoom(r) {
 				continue
 			}
 			if left[name] == nil {
@@ -102,6 +101,13 @@ func (h *Handler) clustersWithChangedInstances(ctx context.Context, records []st
 		delete(left, name)
 	}
 	return changed
+}
+
+// hasLeftRoom reports whether a task has ended on an instance.
+func hasLeftRoom(r state.Record) bool {
+	next, _ := r.New.(*cluster.Task)
+	old, _ := r.Old.(*cluster.Task)
+	return next != nil && next.Instance != "" && next.HasEnded() && (old == nil || !old.HasEnded())
 }
 
 // anyDraining reports whether one of the instances drains. It answers yes if there are too many to

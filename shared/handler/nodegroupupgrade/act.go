@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -23,13 +24,17 @@ type execution struct {
 	// those carried out so far.
 	seen, current cluster.Sizes
 	// untried are the actions that something has changed for since they were decided on, or that it
-	// is too early for. They are decided on again.
-	untried []nodegroup.Action
+	// is too early for. They are decided on again: at once if the group has changed, and at
+	// retryAt.
+	untried    []nodegroup.Action
+	hasChanged bool
+	retryAt    time.Time
 }
 
-// carryOutAll carries out the actions, and returns them if it has carried out all. What fails for
-// now is tried again the next minute; a final refusal makes the update fail.
-func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) ([]nodegroup.Action, error) {
+// carryOutAll carries out the actions, and reports whether to decide again at once: what they have
+// changed may allow the next step. What fails for now is tried again when its effect would show; a
+// final refusal makes the update fail.
+func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) (again bool, err error) {
 	var failed []error
 	var last *cluster.UpdateError
 	refusals := map[string]string{} // of single nodes
@@ -38,14 +43,14 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 		// undo.
 		now, err := readUpdate(ctx, e.State, e.group, e.group.Update)
 		if err != nil || now == nil || now.Rev != e.update.Rev {
-			return nil, errors.Join(append(failed, err)...)
+			return false, errors.Join(append(failed, err)...)
 		}
 		err = e.carryOut(ctx, a)
 		refused := nodegroup.ActionError(e.group.AutoScalingGroup, a, err)
 		// The first refusal ends the way forward. While restoring, the other actions are still
 		// carried out.
 		if refused != nil && e.update.Phase != cluster.PhaseRestore {
-			return nil, errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
+			return true, errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
 		}
 		last = cmp.Or(refused, last)
 		if why := cluster.PermanentError(err); why != nil && a.Instance != "" {
@@ -59,12 +64,21 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 	case len(refusals) > 0:
 		failed = append(failed, e.writeNext(ctx, nodegroup.RecordRefusals(e.update, refusals)))
 	case len(e.untried) > 0:
-		return nil, errors.Join(append(failed, e.writeNext(ctx, nodegroup.Withdraw(e.update, e.untried)))...)
+		failed = append(failed, e.writeNext(ctx, nodegroup.Withdraw(e.update, e.untried)))
 	}
-	if err := errors.Join(failed...); err != nil {
-		return nil, err
+	err = errors.Join(failed...)
+	if err != nil {
+		e.decideBy(nodegroup.SettledAt(e.update, e.Clock.Now()))
 	}
-	return actions, nil
+	again = err == nil && len(actions) > 0 && (len(e.untried) == 0 || e.hasChanged)
+	return again, errors.Join(err, writeDue(ctx, e.State, e.group, e.retryAt))
+}
+
+// decideBy lets the update be decided on again at a time, or sooner. The zero time is none.
+func (e *execution) decideBy(at time.Time) {
+	if e.retryAt.IsZero() || !at.IsZero() && at.Before(e.retryAt) {
+		e.retryAt = at
+	}
 }
 
 // writeNext writes the update's row, if it has changed.
@@ -140,7 +154,7 @@ func (e *execution) createTemplate(ctx context.Context) error {
 }
 
 // describeUnchanged returns the group as it is now. It returns nil if its sizes are not those any
-// more that the action was decided on: the next minute sees what somebody else has made of them.
+// more that the action was decided on: the next decision sees what somebody else has made of them.
 func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScalingGroup, error) {
 	name := e.group.AutoScalingGroup
 	groups, err := e.Auto.DescribeGroups(ctx, []string{name})
@@ -154,7 +168,7 @@ func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScaling
 // so that they stay as others set them.
 func (e *execution) changeSizes(ctx context.Context, a nodegroup.Action) error {
 	if auto, err := e.describeUnchanged(ctx); err != nil || auto == nil {
-		e.untried = append(e.untried, a)
+		e.untried, e.hasChanged = append(e.untried, a), true
 		return err
 	}
 	var change cluster.SizesChange
@@ -176,8 +190,9 @@ func (e *execution) changeSizes(ctx context.Context, a nodegroup.Action) error {
 // terminated later, when they have left.
 func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error {
 	if a.Node != "" {
-		if empty, err := e.isNodeEmpty(ctx, a.Node); err != nil || !empty {
+		if emptyAt, err := e.nodeEmptyAt(ctx, a.Node); err != nil || emptyAt.After(e.Clock.Now()) {
 			e.untried = append(e.untried, a)
+			e.decideBy(emptyAt)
 			return err
 		}
 	}
@@ -185,7 +200,7 @@ func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error
 	if err != nil || auto == nil || !slices.ContainsFunc(auto.Instances, func(i cluster.GroupInstance) bool {
 		return i.ID == a.Instance && nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.Terminating
 	}) {
-		e.untried = append(e.untried, a)
+		e.untried, e.hasChanged = append(e.untried, a), true
 		return err
 	}
 	err = e.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)
@@ -195,21 +210,28 @@ func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error
 	return err
 }
 
-// isNodeEmpty reports whether a node has had no task for as long as it must be kept empty (N4),
-// according to ECS too. Stopped tasks are listed for an hour, much longer than that.
-func (e *execution) isNodeEmpty(ctx context.Context, node string) (bool, error) {
-	observer := &observe.Observer{State: e.State, Now: e.Clock.Now(), Settings: e.Settings.Settings,
+// nodeEmptyAt returns when a node will have had no task for as long as it must be kept empty (N4),
+// according to ECS too; zero if it has had none for much longer. With tasks on it that is no sooner
+// than if they stopped now. Stopped tasks are listed for an hour, much longer than that.
+func (e *execution) nodeEmptyAt(ctx context.Context, node string) (at time.Time, err error) {
+	now := e.Clock.Now()
+	observer := &observe.Observer{State: e.State, Now: now, Settings: e.Settings.Settings,
 		Log: handler.Logger(e.Log)}
 	if busy, err := observer.RecordUnreportedTasks(ctx, e.ECS, e.group.Cluster, node); err != nil || busy {
-		return false, err
+		return now.Add(e.update.Timeouts.Cordon), err
 	}
-	empty := true
 	stopped := cluster.TaskFilter{Cluster: e.group.Cluster, Instance: node, Desired: cluster.TaskStopped}
-	err := observe.ForEachTask(ctx, e.ECS, stopped, func(t cluster.ECSTask) error {
-		empty = empty && t.Last == cluster.TaskStopped && e.Clock.Now().Sub(t.Stopped) >= e.update.Timeouts.Cordon
+	err = observe.ForEachTask(ctx, e.ECS, stopped, func(t cluster.ECSTask) error {
+		since := now
+		if t.Last == cluster.TaskStopped {
+			since = t.Stopped
+		}
+		if end := since.Add(e.update.Timeouts.Cordon); end.After(at) {
+			at = end
+		}
 		return nil
 	})
-	return empty, err
+	return at, err
 }
 
 // stopTasks stops tasks by force, through the outbox like any other stop.

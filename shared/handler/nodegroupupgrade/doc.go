@@ -19,8 +19,10 @@
 //     row is written before anything is done, so a crash in between loses no intent.
 //   - Before each action the row is read again. If another environment has advanced the
 //     update, this one stops.
-//   - What fails for now is tried again the next minute. A final refusal ends the
+//   - What fails for now is tried again when its effect would show. A final refusal ends the
 //     update's way forward: it restores what it has changed, see [nodegroup.Fail].
+//   - What a step waits for wakes it: a message, or a due row for each wait that ends at a
+//     known time.
 //
 // Nothing is decided here: which nodes go, and why an update fails, is in package nodegroup. Start
 // reading at nodegroupupgrade.go.

@@ -2,7 +2,9 @@ package nodegroupupgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -24,6 +26,9 @@ func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	if issue, err := nodegroup.ImageIssue(err, g.Target.AMIType); issue != nil || err != nil {
 		return h.endCreation(ctx, g, err, issue)
 	}
+	if err := h.writeEnds(ctx, g); err != nil {
+		return err
+	}
 	if exists, err := h.awaitNodes(ctx, g); err != nil || exists {
 		return err
 	}
@@ -34,10 +39,29 @@ func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 		return state.IgnoreConflict(err)
 	}
 	if issue, err := h.createParts(ctx, &next); issue != nil || err != nil {
+		if nodegroup.AwaitsProfile(g, err, h.Clock.Now()) {
+			err = errors.Join(err, writeDue(ctx, h.State, g, h.Clock.Now().Add(lookAfter)))
+		}
 		return h.endCreation(ctx, &next, err, issue)
 	}
 	_, err = h.awaitNodes(ctx, &next) // a group of no nodes has no event to wait for
 	return err
+}
+
+// lookAfter is how soon a made node group is looked at again that waits for something of which AWS
+// sends no event: that EC2 knows a new instance profile, and that an Auto Scaling group without
+// instances is gone.
+const lookAfter = time.Second
+
+// writeEnds writes due rows for the ends of the waits of a node group that Berth makes or deletes.
+func (h making) writeEnds(ctx context.Context, g *cluster.NodeGroup) error {
+	var failed []error
+	for _, end := range nodegroup.MakingEnds(g) {
+		if end.After(h.Clock.Now()) {
+			failed = append(failed, writeDue(ctx, h.State, g, end))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // publishedTarget reads the image of a target from its public parameters, unless it is known.
@@ -131,7 +155,10 @@ func (h making) writeCreated(ctx context.Context, g *cluster.NodeGroup, issues [
 // nodes are drained first: their tasks have some time to leave. Everything is deleted in each
 // round, because a call of the creation may take effect after all was gone.
 func (h making) removeGroup(ctx context.Context, g *cluster.NodeGroup) error {
-	busy, err := h.drainNodes(ctx, g)
+	if err := h.writeEnds(ctx, g); err != nil {
+		return err
+	}
+	busy, instances, err := h.drainNodes(ctx, g)
 	if err != nil || busy {
 		return err
 	}
@@ -140,6 +167,9 @@ func (h making) removeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 		gone, err = h.Maker.DeleteGroup(ctx, g.AutoScalingGroup)
 	}
 	if err != nil || !gone {
+		if err == nil && instances == 0 {
+			err = writeDue(ctx, h.State, g, h.Clock.Now().Add(lookAfter))
+		}
 		return err
 	}
 	if err := h.Maker.DeleteTemplate(ctx, g.AutoScalingGroup); err != nil {
@@ -155,16 +185,18 @@ func (h making) removeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 }
 
 // drainNodes makes the nodes of a node group that is being deleted DRAINING, and reports whether
-// their tasks are to be waited for. A node that ECS refuses to drain does not hold up the rest.
-func (h making) drainNodes(ctx context.Context, g *cluster.NodeGroup) (busy bool, err error) {
+// their tasks are to be waited for, and how many instances there are. A node that ECS refuses to
+// drain does not hold up the rest.
+func (h making) drainNodes(ctx context.Context, g *cluster.NodeGroup) (busy bool, instances int, err error) {
 	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil || len(groups) == 0 {
-		return false, cluster.Wrap(err, "describing Auto Scaling group %s", g.AutoScalingGroup)
+		return false, 0, cluster.Wrap(err, "describing Auto Scaling group %s", g.AutoScalingGroup)
 	}
+	instances = len(groups[0].Instances)
 	for range 2 { // the second time with the nodes as they are then
 		rows, err := readCluster(ctx, h.State, h.Clock.Now(), g.Cluster)
 		if err != nil {
-			return false, err
+			return false, instances, err
 		}
 		var drain []string
 		drain, busy = nodegroup.DrainAll(rows.Members(groups[0]), g.ModifiedAt, h.Clock.Now())
@@ -174,17 +206,17 @@ func (h making) drainNodes(ctx context.Context, g *cluster.NodeGroup) (busy bool
 				handler.Logger(h.Log).Warn("a node cannot be drained", "cluster", g.Cluster, "nodeGroup", g.Name,
 					"node", node, "error", err)
 			} else if err != nil {
-				return false, fmt.Errorf("draining node %s: %w", node, err)
+				return false, instances, fmt.Errorf("draining node %s: %w", node, err)
 			}
 		}
 		if len(drain) == 0 {
-			return busy, nil
+			return busy, instances, nil
 		}
 		if err := h.newAPI().Clusters.InstancesChanged(ctx, g.Cluster, drain); err != nil {
-			return false, err
+			return false, instances, err
 		}
 	}
-	return busy, nil
+	return busy, instances, nil
 }
 
 // launchFailures returns failed launches as package nodegroup takes them.

@@ -114,9 +114,9 @@ const maxRounds = 10
 // nearly up.
 func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error {
 	var last []nodegroup.Action
-	for range maxRounds {
-		done, err := h.advanceOnce(ctx, g)
-		if err != nil || len(done) == 0 || reflect.DeepEqual(done, last) {
+	for round := range maxRounds {
+		done, again, err := h.advanceOnce(ctx, g)
+		if err != nil || !again || round > 0 && reflect.DeepEqual(done, last) {
 			return err
 		}
 		if end, limited := ctx.Deadline(); limited && end.Sub(h.Clock.Now()) < handler.Reserve {
@@ -127,40 +127,49 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 	return nil
 }
 
-// advanceOnce decides what an upgrade needs and carries it out. It returns the actions if all were
-// carried out. Losing a race for its row is harmless: the winner carries it on.
-func (h *Handler) advanceOnce(ctx context.Context, g *cluster.NodeGroup) (done []nodegroup.Action, err error) {
+// advanceOnce decides what an upgrade needs and carries it out. It returns the actions, and whether
+// to decide again at once. Losing a race for its row is harmless: the winner carries it on.
+func (h *Handler) advanceOnce(
+	ctx context.Context, g *cluster.NodeGroup,
+) (done []nodegroup.Action, again bool, err error) {
 	u, err := readUpdate(ctx, h.State, g, g.Update)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if u == nil {
-		return nil, h.finishUpdate(ctx, g, nil)
+		return nil, false, h.finishUpdate(ctx, g, nil)
 	}
 	// Not written yet: it is written together with what is decided next.
 	resolved, err := h.resolveTarget(ctx, u)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	next, actions, seen, err := h.decideNext(ctx, g, resolved)
 	if why := cluster.PermanentError(err); why != nil {
-		return nil, h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.groupSizes())
+		err := h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.groupSizes())
+		return nil, u.Phase != cluster.PhaseRestore, err
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if next.HasEnded() {
-		return nil, h.finishUpdate(ctx, g, next)
+		return nil, false, h.finishUpdate(ctx, g, next)
+	}
+	if next == u && len(actions) == 0 {
+		return nil, false, writeDue(ctx, h.State, g, nodegroup.SettledAt(u, h.Clock.Now()))
 	}
 	// Before any action, so that a crash loses no intent.
 	if next != u {
 		next.Rev = u.Rev + 1
 		if err := writeUpdate(ctx, h.State, u, next); err != nil {
-			return nil, state.IgnoreConflict(err)
+			return nil, false, state.IgnoreConflict(err)
 		}
 	}
 	e := execution{Handler: h, group: g, update: next, seen: seen.group.Sizes, current: seen.group.Sizes}
-	return e.carryOutAll(ctx, actions)
+	again, err = e.carryOutAll(ctx, actions)
+	// What frees room between the reading of the cluster and the writing of this wait wakes
+	// nothing.
+	return actions, again || err == nil && nodegroup.AwaitsRoom(next) && !nodegroup.AwaitsRoom(u), err
 }
 
 // decideNext decides what comes next. Before the update ends, it asks ECS about the nodes and

@@ -49,6 +49,18 @@ func writeUpdate(ctx context.Context, store state.Store, before, next *cluster.U
 	return store.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: writes})
 }
 
+// writeDue writes the due row of the next look at a node group; none for a zero time. If it is
+// lost, the schedule looks.
+func writeDue(ctx context.Context, store state.Store, g *cluster.NodeGroup, at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
+	_, err := store.Write(ctx, state.Write{Any: true, Put: &state.Due{
+		Head: cluster.Head{Cluster: g.Cluster}, At: at, Kind: state.DueNodeGroup, Subject: g.Name,
+	}})
+	return cluster.Wrap(err, "scheduling the next look at node group %s", g.Name)
+}
+
 // finishUpdate commits the end of an update together with its node group, which is ACTIVE again
 // and, after a successful upgrade, has the update's target. u is nil if the update's row no longer
 // exists.
