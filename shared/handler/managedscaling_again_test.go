@@ -1,10 +1,14 @@
 package handler_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // What was made for a provider is made again if somebody removed it (C1, C6).
@@ -66,4 +70,51 @@ func TestManagedScaling_RestoresAttachments(t *testing.T) {
 		s.minute(int(2 * time.Hour / time.Minute))
 		want(t, "puts", s.puts, 0)
 	})
+}
+
+// interruptedStore runs something just before or after one of its reads: of the histories, which are
+// read with the tasks, or of the node groups, which are read last.
+type interruptedStore struct {
+	state.Store
+	before, after func(from string)
+}
+
+func (s interruptedStore) List(c context.Context, r state.Range) ([]state.Row, error) {
+	s.before(r.From)
+	rows, err := s.Store.List(c, r)
+	s.after(r.From)
+	return rows, err
+}
+
+// Two rounds about the same group at the same time change it once, whichever of the first one's reads
+// the second one runs beside: only one can write the history that both have read, and one that reads
+// the other's history sees that the group has changed (C3).
+func TestManagedScaling_RoundsAtTheSameTime(t *testing.T) {
+	for _, from := range []string{state.PrefixInstance, state.PrefixScaling, state.PrefixNodeGroup} {
+		for name, isAfter := range map[string]bool{"Before": false, "After": true} {
+			t.Run(name+"Reading"+strings.TrimSuffix(from, "#"), func(t *testing.T) {
+				d := newDriven(t, scalesOutAtOnce)
+				d.groups["g"].Min, d.groups["g"].Desired = 1, 1
+				d.minute(10)
+				d.waitingTasks(4, 6) // the first four fill the instance
+				d.advance(2 * time.Second)
+				wakeUp := []state.Message{{ID: "1", Body: []byte(`{"cluster": "` + prod + `", "cause": "waiting"}`)}}
+				store, interrupted := d.function.State, 0
+				interrupt := func(now bool) func(string) {
+					return func(at string) {
+						if at == from && now && interrupted == 0 {
+							interrupted++
+							second := *d.function
+							second.State = store
+							second.HandleMessages(ctx, wakeUp)
+						}
+					}
+				}
+				d.function.State = interruptedStore{store, interrupt(!isAfter), interrupt(isAfter)}
+				d.function.HandleMessages(ctx, wakeUp)
+				want(t, "interruptions", interrupted, 1)
+				want(t, "requests", fmt.Sprint(d.requests()), "[desired 3]")
+			})
+		}
+	}
 }

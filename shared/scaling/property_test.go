@@ -193,6 +193,31 @@ func TestDecideIsDeterministic(t *testing.T) {
 	})
 }
 
+// A round that changes the group changes its history first. The history is written on the condition
+// that it is as it was read, so of two rounds that read the same one only one acts.
+func TestEachChangeOfTheGroupChangesItsHistory(t *testing.T) {
+	changed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := genWorld(t)
+		in := w.input()
+		for _, last := range []*time.Time{&in.History.LastScaleOut, &in.History.LastScaleIn} {
+			*last = last.Add(-time.Nanosecond) // no two rounds are at the same instant
+		}
+		d := scaling.Decide(in)
+		if d.Desired == w.group.Desired && len(d.Terminate)+len(d.Replace)+len(d.Drain)+len(d.Undrain) == 0 {
+			return
+		}
+		changed++
+		if diff := cmp.Diff(in.History, d.History); diff == "" {
+			t.Fatalf("from %d to %d (%s), %d terminated, %d replaced, %d drained, %d not any more; the history stays",
+				w.group.Desired, d.Desired, d.Why, len(d.Terminate), len(d.Replace), len(d.Drain), len(d.Undrain))
+		}
+	})
+	if changed == 0 {
+		t.Error("no group was changed")
+	}
+}
+
 // After a decision is carried out, deciding again in the same minute changes no capacity, unless
 // instances had to take tasks again first.
 func TestDecideTwiceChangesNothing(t *testing.T) {
