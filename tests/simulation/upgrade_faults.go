@@ -40,6 +40,10 @@ func (g *faultyGroups) call(ctx context.Context, op, subject string, act func() 
 	if p == nil || w.upgrade == nil {
 		return change()
 	}
+	// A client of AWS sends nothing for an invocation whose time is over.
+	if err := p.callContext(ctx).Err(); err != nil {
+		return fmt.Errorf("calling %s: %w", op, err)
+	}
 	if err := g.denialOf(op); err != nil {
 		return err
 	}
