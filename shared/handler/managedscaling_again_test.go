@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler/managedscaling"
 	"berth/shared/state"
 )
 
@@ -66,7 +67,10 @@ func TestManagedScaling_RestoresAttachments(t *testing.T) {
 		}
 	})
 	t.Run("LeavesUnwantedTasksAlone", func(t *testing.T) {
-		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection, p.Draining, p.Scaling.Enabled = false, false, false })
+		s := newScaled(t, func(p *cluster.CapacityProvider) {
+			p.Protection, p.Draining, p.Scaling.Enabled = false,
+				false, false
+		})
 		s.minute(int(2 * time.Hour / time.Minute))
 		want(t, "puts", s.puts, 0)
 	})
@@ -104,8 +108,10 @@ func TestManagedScaling_RoundsAtTheSameTime(t *testing.T) {
 					return func(at string) {
 						if at == from && now && interrupted == 0 {
 							interrupted++
-							second := *d.function
-							second.State = store
+							first := d.function
+							second := &managedscaling.Handler{State: store, ECS: first.ECS, Hosts: first.Hosts,
+								Groups: first.Groups, Metrics: first.Metrics, Clock: first.Clock,
+								Settings: first.Settings}
 							second.HandleMessages(ctx, wakeUp)
 						}
 					}
