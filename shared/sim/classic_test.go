@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,51 @@ func TestClassicLoadBalancer(t *testing.T) {
 		expect(t, "health after a kill", w.killed(path, 0).classicHealth(at), leaving)
 		w.clock.advance(time.Second)
 		expect(t, "health", w.classicHealth(at).Reason, "not there")
+	})
+	t.Run("IsDescribedAsToolsHaveSetIt", func(t *testing.T) {
+		w := newWorld(t, sim.Options{})
+		w.withClassic()
+		ask := func(action string, fields url.Values) string {
+			t.Helper()
+			fields.Set("Action", action)
+			fields.Set("LoadBalancerName", "front")
+			return w.form(classicVersion, fields)
+		}
+		ask("ModifyLoadBalancerAttributes", url.Values{
+			"LoadBalancerAttributes.ConnectionDraining.Enabled":     {"true"},
+			"LoadBalancerAttributes.ConnectionDraining.Timeout":     {"60"},
+			"LoadBalancerAttributes.ConnectionSettings.IdleTimeout": {"7"},
+		})
+		ask("ModifyLoadBalancerAttributes", url.Values{
+			"LoadBalancerAttributes.ConnectionDraining.Enabled": {"false"}, // the timeout stays
+		})
+		ask("EnableAvailabilityZonesForLoadBalancer", url.Values{"AvailabilityZones.member.1": {"eu-west-1b"}})
+		ask("DisableAvailabilityZonesForLoadBalancer", url.Values{"AvailabilityZones.member.1": {"eu-west-1a"}})
+		ask("AttachLoadBalancerToSubnets", url.Values{"Subnets.member.1": {"subnet-1"},
+			"Subnets.member.2": {"subnet-2"}})
+		ask("DetachLoadBalancerFromSubnets", url.Values{"Subnets.member.1": {"subnet-1"}})
+		ask("ApplySecurityGroupsToLoadBalancer", url.Values{"SecurityGroups.member.1": {"sg-1"}})
+		ask("CreateLoadBalancerListeners", url.Values{"Listeners.member.1.Protocol": {"TCP"},
+			"Listeners.member.1.LoadBalancerPort": {"443"}, "Listeners.member.1.InstancePort": {"8443"}})
+		ask("DeleteLoadBalancerListeners", url.Values{"LoadBalancerPorts.member.1": {"80"}})
+		w.form(classicVersion, url.Values{"Action": {"AddTags"}, "LoadBalancerNames.member.1": {"front"},
+			"Tags.member.1.Key": {"team"}, "Tags.member.1.Value": {"shop"}, "Tags.member.2.Key": {"gone"}})
+		w.form(classicVersion, url.Values{"Action": {"RemoveTags"}, "LoadBalancerNames.member.1": {"front"},
+			"Tags.member.1.Key": {"gone"}})
+		got := w.form(classicVersion, url.Values{"Action": {"DescribeLoadBalancers"}}) +
+			ask("DescribeLoadBalancerAttributes", url.Values{}) +
+			w.form(classicVersion, url.Values{"Action": {"DescribeTags"}, "LoadBalancerNames.member.1": {"front"}})
+		for _, text := range []string{
+			"<Enabled>false</Enabled><Timeout>60<", "<IdleTimeout>7<", "<Key>elb.http.desyncmitigationmode<",
+			"<AvailabilityZones><member>eu-west-1b</member></AvailabilityZones>",
+			"<Subnets><member>subnet-2</member></Subnets>", "<SecurityGroups><member>sg-1</member></SecurityGroups>",
+			"<ListenerDescriptions><member><Listener><Protocol>TCP</Protocol><LoadBalancerPort>443<",
+			"<Tags><member><Key>team</Key><Value>shop</Value></member></Tags>",
+		} {
+			if !strings.Contains(got, text) {
+				t.Errorf("it is described without %s: %s", text, got)
+			}
+		}
 	})
 	t.Run("DrainsNothingByDefault", func(t *testing.T) {
 		w := newWorld(t, sim.Options{})

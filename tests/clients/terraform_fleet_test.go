@@ -20,11 +20,11 @@ func runFleetStory(t *testing.T, d *door) {
 	}
 	s := newTerraformStory(t, d, "terraform-fleet")
 	out := s.apply()
-	s.contains(out, "Apply complete! Resources: 33 added, 0 changed, 0 destroyed.")
+	s.contains(out, "Apply complete! Resources: 36 added, 0 changed, 0 destroyed.")
 	s.contains(out, "ACTIVE shop 3 REPLICA nginx:1 svc-2 host")
 
 	out = s.apply("image=nginx:2", "owner=platform", `extra={"late" = {cluster = "fleet-b", count = 2, cpu = 64}}`)
-	s.contains(out, "Apply complete! Resources: 8 added, 19 changed, 6 destroyed.")
+	s.contains(out, "Apply complete! Resources: 8 added, 22 changed, 6 destroyed.")
 	s.contains(out, "ACTIVE platform 3 REPLICA nginx:2 svc-2 host")
 
 	imports := s.forget([][2]string{
@@ -46,7 +46,7 @@ func runFleetStory(t *testing.T, d *door) {
 	}
 	s.rename("plain", "renamed")
 	s.contains(s.terraform("apply", "-auto-approve"), "Apply complete! Resources: 0 added, 0 changed, 0 destroyed.")
-	s.contains(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 35 destroyed.")
+	s.contains(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 38 destroyed.")
 }
 
 // forget removes resources from the state, given by address and id, and writes a file that imports

@@ -147,7 +147,7 @@ func (e *ClassicBalancers) DeregisterTargets(_ context.Context, name string, tar
 
 // drainingTimeout is how long connections of a deregistered instance drain.
 func (b *classicBalancer) drainingTimeout() time.Duration {
-	if !b.Settings.ConnectionDraining.Enabled {
+	if d := b.Settings.ConnectionDraining; d == nil || !d.Enabled {
 		return 0
 	}
 	return time.Duration(b.Settings.ConnectionDraining.Timeout) * time.Second
@@ -201,7 +201,7 @@ func (b *classicBalancer) checked(t target) cluster.Address {
 	_, rest, _ := strings.Cut(b.Check.Target, ":")
 	port, _, _ := strings.Cut(rest, "/")
 	n, err := strconv.Atoi(port)
-	if err != nil {
+	if err != nil && len(b.Listeners) > 0 {
 		n = b.Listeners[0].InstancePort
 	}
 	return cluster.Address{Host: t.Address.Host, Port: n}

@@ -47,33 +47,64 @@ type (
 )
 
 // classicSettings are the attributes of a Classic Load Balancer. Only ConnectionDraining has an
-// effect here.
+// effect here. Times are in seconds, EmitInterval in minutes.
 type classicSettings struct {
-	ConnectionDraining struct {
-		Enabled bool
-		Timeout int // in seconds
+	AccessLog *struct {
+		Enabled                      bool
+		EmitInterval                 int    `default:"60"`
+		S3BucketName, S3BucketPrefix string `xml:",omitempty"`
 	}
-	CrossZoneLoadBalancing struct{ Enabled bool }
-	ConnectionSettings     struct{ IdleTimeout int } // in seconds
+	ConnectionDraining *struct {
+		Enabled bool
+		Timeout int
+	}
+	ConnectionSettings     *struct{ IdleTimeout int }
+	CrossZoneLoadBalancing *struct{ Enabled bool }
+	// AdditionalAttributes has the desync mitigation mode.
+	AdditionalAttributes []xmlAttribute `xml:"AdditionalAttributes>member"`
+}
+
+// defaultSettings are the attributes of a new load balancer.
+func defaultSettings() (s classicSettings, err error) {
+	no := protocol.Tree{"Enabled": "false", "Timeout": "300"}
+	s.AdditionalAttributes = []xmlAttribute{{"elb.http.desyncmitigationmode", "defensive"}}
+	return s, protocol.DecodeTree(protocol.Tree{"AccessLog": no, "ConnectionDraining": no,
+		"CrossZoneLoadBalancing": no, "ConnectionSettings": protocol.Tree{"IdleTimeout": "60"}}, &s)
+}
+
+// update changes the attributes that are given. The timeout of connection draining stays unless
+// it is given, too.
+func (s *classicSettings) update(given *classicSettings) {
+	if d := given.ConnectionDraining; d != nil && d.Timeout == 0 {
+		d.Timeout = s.ConnectionDraining.Timeout
+	}
+	s.AccessLog = cmp.Or(given.AccessLog, s.AccessLog)
+	s.ConnectionDraining = cmp.Or(given.ConnectionDraining, s.ConnectionDraining)
+	s.ConnectionSettings = cmp.Or(given.ConnectionSettings, s.ConnectionSettings)
+	s.CrossZoneLoadBalancing = cmp.Or(given.CrossZoneLoadBalancing, s.CrossZoneLoadBalancing)
+	if given.AdditionalAttributes != nil {
+		s.AdditionalAttributes = given.AdditionalAttributes
+	}
 }
 
 // QueryService returns the operations of Elastic Load Balancing, version 1, that are simulated.
 func (e *ClassicBalancers) QueryService() protocol.QueryService {
 	a := &classicAPI{e}
+	actions := a.changeActions()
+	maps.Copy(actions, map[string]protocol.Action{
+		"ConfigureHealthCheck":                protocol.StrictAction(a.configureHealthCheck),
+		"CreateLoadBalancer":                  protocol.StrictAction(a.createBalancer),
+		"DeleteLoadBalancer":                  protocol.StrictAction(a.deleteBalancer),
+		"DeregisterInstancesFromLoadBalancer": protocol.StrictAction(a.deregisterInstances),
+		"DescribeInstanceHealth":              protocol.StrictAction(a.describeInstanceHealth),
+		"DescribeLoadBalancerAttributes":      protocol.StrictAction(a.describeSettings),
+		"DescribeLoadBalancers":               protocol.StrictAction(a.describeBalancers),
+		"DescribeTags":                        protocol.StrictAction(a.describeTags),
+		"ModifyLoadBalancerAttributes":        protocol.StrictAction(a.modifySettings),
+		"RegisterInstancesWithLoadBalancer":   protocol.StrictAction(a.registerInstances),
+	})
 	return protocol.QueryService{
-		Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2012-06-01/",
-		Actions: map[string]protocol.Action{
-			"ConfigureHealthCheck":                protocol.StrictAction(a.configureHealthCheck),
-			"CreateLoadBalancer":                  protocol.StrictAction(a.createBalancer),
-			"DeleteLoadBalancer":                  protocol.StrictAction(a.deleteBalancer),
-			"DeregisterInstancesFromLoadBalancer": protocol.StrictAction(a.deregisterInstances),
-			"DescribeInstanceHealth":              protocol.StrictAction(a.describeInstanceHealth),
-			"DescribeLoadBalancerAttributes":      protocol.StrictAction(a.describeSettings),
-			"DescribeLoadBalancers":               protocol.StrictAction(a.describeBalancers),
-			"DescribeTags":                        protocol.StrictAction(a.describeTags),
-			"ModifyLoadBalancerAttributes":        protocol.StrictAction(a.modifySettings),
-			"RegisterInstancesWithLoadBalancer":   protocol.StrictAction(a.registerInstances),
-		},
+		Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2012-06-01/", Actions: actions,
 	}
 }
 
@@ -109,19 +140,19 @@ func (a *classicAPI) createBalancer(_ context.Context, in *struct {
 	Listeners         []listener
 }) (any, error) {
 	var out classicResult
-	err := a.balancers.kernel.Change(func(now time.Time) error {
+	listeners, err := newListeners(in.Listeners)
+	if err != nil {
+		return nil, err
+	}
+	err = a.balancers.kernel.Change(func(now time.Time) error {
 		b := &classicBalancer{
 			Name: in.LoadBalancerName, Zones: in.AvailabilityZones, Subnets: in.Subnets, Groups: in.SecurityGroups,
 			Scheme: in.Scheme, CreatedAt: now, Tags: tagMap(in.Tags),
 		}
-		for _, l := range in.Listeners {
-			l.InstanceProtocol = cmp.Or(l.InstanceProtocol, l.Protocol)
-			if l.InstancePort < 1 || l.InstancePort > 65535 {
-				return cluster.Errorf("ValidationError", "instance port %d is out of bounds", l.InstancePort)
-			}
-			b.Listeners = append(b.Listeners, l)
+		b.Listeners = listeners
+		if b.Settings, err = defaultSettings(); err != nil {
+			return err
 		}
-		b.Settings.ConnectionDraining.Timeout, b.Settings.ConnectionSettings.IdleTimeout = 300, 60
 		if len(b.Listeners) > 0 {
 			b.Check = healthCheck{
 				Target: fmt.Sprint("TCP:", b.Listeners[0].InstancePort), Interval: 30, Timeout: 5,
@@ -257,59 +288,33 @@ func (a *classicAPI) describeSettings(_ context.Context, in *classicInput) (any,
 
 // modifySettings changes the attributes that are given.
 func (a *classicAPI) modifySettings(_ context.Context, in *struct {
-	LoadBalancerName       string `protocol:"required"`
-	LoadBalancerAttributes *struct {
-		ConnectionDraining *struct {
-			Enabled bool
-			Timeout int `default:"300"`
-		}
-		CrossZoneLoadBalancing *struct{ Enabled bool }
-		ConnectionSettings     *struct{ IdleTimeout int }
-	} `protocol:"strict"`
+	LoadBalancerName       string           `protocol:"required"`
+	LoadBalancerAttributes *classicSettings `protocol:"strict"`
 }) (any, error) {
 	var out classicResult
-	err := a.balancers.kernel.Change(func(now time.Time) error {
-		b, err := a.balancers.findBalancer(in.LoadBalancerName, now)
-		if err != nil {
-			return err
-		}
+	return &out, a.changeBalancer(in.LoadBalancerName, func(b *classicBalancer) error {
 		if in.LoadBalancerAttributes == nil {
 			return cluster.Errorf("ValidationError", "LoadBalancerAttributes must not be null")
 		}
-		if c := in.LoadBalancerAttributes.ConnectionDraining; c != nil {
-			if c.Timeout < 1 || c.Timeout > 3600 {
-				return cluster.Errorf("ValidationError", "ConnectionDraining.Timeout must be between 1 and 3600")
-			}
-			b.Settings.ConnectionDraining.Enabled, b.Settings.ConnectionDraining.Timeout = c.Enabled, c.Timeout
+		if c := in.LoadBalancerAttributes.ConnectionDraining; c != nil && (c.Timeout < 0 || c.Timeout > 3600) {
+			return cluster.Errorf("ValidationError", "ConnectionDraining.Timeout must be between 1 and 3600")
 		}
-		if c := in.LoadBalancerAttributes.CrossZoneLoadBalancing; c != nil {
-			b.Settings.CrossZoneLoadBalancing.Enabled = c.Enabled
-		}
-		if c := in.LoadBalancerAttributes.ConnectionSettings; c != nil {
-			b.Settings.ConnectionSettings.IdleTimeout = c.IdleTimeout
-		}
+		b.Settings.update(in.LoadBalancerAttributes)
 		settings := b.Settings
 		out.Settings = &settings
-		a.balancers.kernel.SaveRow(b)
 		return nil
 	})
-	return &out, err
 }
 
 func (a *classicAPI) configureHealthCheck(_ context.Context, in *struct {
 	LoadBalancerName string `protocol:"required"`
 	HealthCheck      healthCheck
 }) (any, error) {
-	var out classicResult
-	err := a.balancers.kernel.Change(func(now time.Time) error {
-		b, err := a.balancers.findBalancer(in.LoadBalancerName, now)
-		if err == nil {
-			b.Check, out.HealthCheck = in.HealthCheck, &in.HealthCheck
-			a.balancers.kernel.SaveRow(b)
-		}
-		return err
-	})
-	return &out, err
+	return &classicResult{HealthCheck: &in.HealthCheck}, a.changeBalancer(in.LoadBalancerName,
+		func(b *classicBalancer) error {
+			b.Check = in.HealthCheck
+			return nil
+		})
 }
 
 func (a *classicAPI) describeTags(_ context.Context, in *struct{ LoadBalancerNames []string }) (any, error) {

@@ -19,6 +19,8 @@ const (
 
 const groupBucket = "targetGroups"
 
+const maxPort = 65535
+
 // Tasks is what target groups need to know of the tasks that are their targets. Its methods belong
 // in a step.
 type Tasks interface {
@@ -166,7 +168,7 @@ func (e *TargetGroups) checkTarget(g *targetGroup, a cluster.Address) error {
 	case isInstance && !e.tasks.HasMachine(a.Host):
 		return cluster.Errorf(cluster.CodeInvalidTarget,
 			"The following targets are not in a running state and cannot be registered: '%s'", a.Host)
-	case a.Port < 1 || a.Port > 65535:
+	case a.Port < 1 || a.Port > maxPort:
 		return cluster.Errorf("ValidationError", "port %d is out of bounds", a.Port)
 	}
 	return nil

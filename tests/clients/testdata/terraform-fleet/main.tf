@@ -1,6 +1,6 @@
 # Two clusters with three capacity providers, and many services that are made by for_each; a group of
-# nodes; what the data sources read. The test changes tags, images and the list of services, imports
-# resources that exist, and renames one.
+# nodes; a service behind a Classic Load Balancer; what the data sources read. The test changes tags,
+# images and the list of services, imports resources that exist, and renames one.
 
 terraform {
   required_providers {
@@ -26,6 +26,7 @@ provider "aws" {
     ecs         = var.ecs
     eks         = var.ecs
     autoscaling = var.autoscaling
+    elb         = var.elbv2
     elbv2       = var.elbv2
     ec2         = var.ec2
   }
@@ -289,6 +290,49 @@ resource "aws_ecs_tag" "extra" {
   resource_arn = aws_ecs_service.plain.id
   key          = "extra"
   value        = "yes"
+}
+
+resource "aws_elb" "front" {
+  name                        = "fleet-front"
+  availability_zones          = ["us-east-1a", "us-east-1b"]
+  connection_draining         = true
+  connection_draining_timeout = 1
+  listener {
+    instance_port     = 8085
+    instance_protocol = "http"
+    lb_port           = 80
+    lb_protocol       = "http"
+  }
+  health_check {
+    target              = "HTTP:8085/ready"
+    interval            = 10
+    timeout             = 3
+    healthy_threshold   = 2
+    unhealthy_threshold = 3
+  }
+}
+resource "aws_ecs_task_definition" "front" {
+  family = "front"
+  container_definitions = jsonencode([{
+    name         = "front", image = "front:1", cpu = 16, memory = 32
+    portMappings = [{ containerPort = 80, hostPort = 8085 }]
+  }])
+}
+resource "aws_ecs_service" "front" {
+  name                  = "front"
+  cluster               = aws_ecs_cluster.fleet["fleet-b"].id
+  task_definition       = aws_ecs_task_definition.front.arn
+  desired_count         = 1
+  wait_for_steady_state = true
+  load_balancer {
+    elb_name       = aws_elb.front.name
+    container_name = "front"
+    container_port = 80
+  }
+  depends_on = [aws_ecs_cluster_capacity_providers.fleet]
+  lifecycle {
+    ignore_changes = [capacity_provider_strategy]
+  }
 }
 
 output "seen" {
