@@ -2,7 +2,9 @@ package packing
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"testing"
@@ -224,5 +226,140 @@ func TestRareKindsDoNotCount(t *testing.T) {
 	}
 	if len(p.mix.requirementSets) != maxSets || frequent != (maxSets+6)/2 || len(p.mix.kinds) != maxSets {
 		t.Errorf("%d sets, %d kinds, of which %d are frequent", len(p.mix.requirementSets), len(p.mix.kinds), frequent)
+	}
+}
+
+// What a scorer remembers changes no score: after any change it scores as one that has learned the
+// same and remembers nothing.
+func TestRememberedScoresAreRight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := snapshotOf(gpurows.GenCluster(t)...)
+		p := newEpoch(s)
+		for n := range 8 {
+			ids := slices.Sorted(maps.Keys(s.Instances))
+			id := rapid.SampledFrom(ids).Draw(t, "instance")
+			needs := gpurows.GenNeeds(t)
+			switch v := s.Instances[id]; rapid.IntRange(0, 3).Draw(t, "change") {
+			case 0:
+				s.Put(gpurows.Instance(fmt.Sprint("new-", n), 32, rapid.IntRange(0, 2).Draw(t, "gpus"), "T4"))
+			case 1:
+				s.Put(gpurows.Task(fmt.Sprint("waits more-", n), "", needs))
+			default:
+				if gpurows.HasRoom(v, needs) {
+					s.Put(gpurows.Task(fmt.Sprint("more-", n), id, needs,
+						gpurows.Devices(v.GPUs, v.Unpinned, needs)...))
+				}
+			}
+			p.Epoch()
+			forgetful := NewScorer(s)
+			forgetful.mix, forgetful.lastNumber, forgetful.needsNumbers = p.mix, -1, map[cluster.Resources]int32{}
+			asked := []cluster.Resources{needs, gpurows.Needs(1, 500), gpurows.Needs(1, 1000)}
+			for _, v := range s.InstancesByIndex() {
+				for _, needs := range asked {
+					if !gpurows.HasRoom(v, needs) {
+						continue
+					}
+					forgetful.ForgetScores()
+					clear(forgetful.needsNumbers)
+					forgetful.lastNumber, forgetful.shapeOfInstance = -1, nil
+					if got, want := p.Score(v, &needs), forgetful.Score(v, &needs); got != want {
+						t.Fatalf("score of %+v on %s is %g, expected %g", needs, v.ID, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// As much free on other devices is another shape, with other scores.
+func TestShapesOfTheSameSum(t *testing.T) {
+	part := func(milli int) cluster.Resources { return cluster.Resources{GPUs: 1, GPUMilli: int32(milli)} }
+	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 16, 2, "T4"), gpurows.Instance("b", 16, 2, "T4"),
+		gpurows.Instance("c", 16, 3, "T4"), gpurows.Instance("d", 16, 3, "T4"),
+		gpurows.Task("a0", "a", part(300), 0), gpurows.Task("a1", "a", part(700), 1),
+		gpurows.Task("b0", "b", part(500), 0), gpurows.Task("b1", "b", part(500), 1),
+		gpurows.Task("c0", "c", part(999), 0), gpurows.Task("c1", "c", part(1), 1),
+		gpurows.Task("c2", "c", part(500), 2),
+		gpurows.Task("d0", "d", part(500), 0), gpurows.Task("d1", "d", part(500), 1),
+		gpurows.Task("d2", "d", part(500), 2)),
+		part(600), part(600), part(100))
+	p, needs := newEpoch(s), part(100)
+	for _, pair := range [][2]string{{"a", "b"}, {"c", "d"}} {
+		for _, v := range []*snapshot.InstanceView{s.Instances[pair[0]], s.Instances[pair[1]]} {
+			if got, want := p.Score(v, &needs), newEpoch(s).Score(v, &needs); got != want {
+				t.Errorf("score on %s is %g, asked first it is %g", v.ID, got, want)
+			}
+		}
+		if p.wasteOn(pair[0]) == p.wasteOn(pair[1]) {
+			t.Errorf("%v have the same waste, although a task of 600 fits only one", pair)
+		}
+	}
+}
+
+// Instances that take no tasks count towards no capacity, and pools without any keep a price. Where
+// nothing asks for GPUs, nothing has a price.
+func TestPricesWithoutCapacityOrDemand(t *testing.T) {
+	draining := gpurows.Instance("drains", 32, 4, "A10")
+	draining.Status = cluster.InstanceDraining
+	s := snapshotOf(draining, gpurows.Instance("t", 32, 4, "T4"), gpurows.Instance("v", 32, 4, "V100"))
+	price := func(p *Scorer, id string) float64 { return p.mix.pools[p.mix.poolOfInstance(s.Instances[id])].price }
+	p := newEpoch(s)
+	for id := range s.Instances {
+		expectNear(t, "price of "+id+" without demand", price(p, id), 0)
+	}
+	// A task of four GPUs asks for T4, four of one GPU for T4 or V100: half of the demand each.
+	s.Put(gpurows.OnModels("T4", gpurows.Task("large", "", gpurows.Needs(1, 4000))))
+	for n := range 4 {
+		s.Put(gpurows.OnModels("T4,V100", gpurows.Task(fmt.Sprint(n), "", gpurows.Needs(1, 1000))))
+	}
+	s.Put(gpurows.OnModels("A10", gpurows.Task("a", "", gpurows.Needs(1, 4000)))) // waits for what drains
+	p = newEpoch(s)
+	weight := func(id string) float64 { return math.Exp(-price(p, id)) }
+	if part := weight("t") / (weight("t") + weight("v")); part > 0.02 {
+		t.Errorf("%.3f of the tasks that can go elsewhere go to T4, which the large task fills", part)
+	}
+	if x := price(p, "drains"); math.IsNaN(x) || math.Abs(x) > maxPrice {
+		t.Errorf("the price of a pool without capacity is %g", x)
+	}
+}
+
+// Texts differ for what asks for different instances, and tasks that ask for the same share one.
+func TestRequirementsAreToldApart(t *testing.T) {
+	constraint := func(kind, expression string) cluster.PlacementConstraint {
+		return cluster.PlacementConstraint{Type: kind, Expression: expression}
+	}
+	seen := map[string]int{}
+	for n, rules := range []*cluster.Rules{{}, {NodeConstraint: "a == 1"}, {NodeConstraint: "a == 2"},
+		{Constraints: []cluster.PlacementConstraint{constraint("memberOf", "a"), constraint("memberOf", "b")}},
+		{Constraints: []cluster.PlacementConstraint{constraint("memberOf", "amemberOfb")}},
+		{Constraints: []cluster.PlacementConstraint{constraint("memberOf", "a")}},
+		{Constraints: []cluster.PlacementConstraint{constraint("other", "a")}},
+		{Constraints: []cluster.PlacementConstraint{constraint("memberOf", "a")}, NodeConstraint: "a == 1"},
+	} {
+		text := constraintsText(rules)
+		if other, known := seen[text]; known {
+			t.Errorf("rules %d and %d have the text %q", n, other, text)
+		}
+		seen[text] = n
+	}
+	definition := func(family string, attributes ...string) *cluster.TaskDefinition {
+		return &cluster.TaskDefinition{Head: cluster.Head{Cluster: "c", Rev: 1}, Family: family, Revision: 1,
+			Attributes: attributes}
+	}
+	s := snapshotOf(gpurows.Instance("t", 32, 4, "T4"), gpurows.Instance("a", 32, 4, "A10"),
+		definition("two", "x", "y"), definition("one", "xy"), definition("model", "gpu-model=T4"),
+		definition("same", "gpu-model=T4"))
+	for n, family := range []string{"two", "one", "model", "same"} {
+		task := gpurows.Task(fmt.Sprint(n), "", gpurows.Needs(1, 1000))
+		task.TaskDefinition = family + ":1"
+		s.Put(task)
+	}
+	p := newEpoch(s)
+	if n := len(p.mix.requirementSets); n != 3 {
+		t.Errorf("%d sets of requirements, expected 3", n)
+	}
+	pool := func(id string) *pool { return &p.mix.pools[p.mix.poolOfInstance(s.Instances[id])] }
+	if bits.OnesCount64(pool("t").mask) != 1 || pool("a").mask != 0 {
+		t.Errorf("masks are %b and %b, expected one set that the T4 satisfies", pool("t").mask, pool("a").mask)
 	}
 }
