@@ -30,16 +30,10 @@ func stopUseless(v view) (d decision) {
 
 // stopDraining stops up to n RUNNING tasks on draining instances.
 func stopDraining(v view, r *revisionTasks, n int) decision {
-	if n <= 0 {
-		return decision{}
-	}
 	var tasks []*task
 	for _, c := range []condition{awaitingChecks, stabilizing, healthy} {
 		tasks = append(tasks, r.onDraining[c].tasks...)
 	}
 	d := stopInOrder(v, tasks, n, func(*task) string { return drainingReason })
-	if n -= d.stopCount(); n > 0 {
-		d = d.plus(reportProtected(v, r, n))
-	}
-	return d
+	return d.plus(reportProtected(v, r, n-d.stopCount()))
 }

@@ -26,15 +26,13 @@ func rollOut(v view) decision {
 	if reachedEarlySuccess(v) {
 		n = old // the rest of the PRIMARY's tasks may come later
 	}
-	for i := len(v.revisions) - 1; i > 0 && n > 0; i-- {
+	for i := len(v.revisions) - 1; i > 0; i-- {
 		step := rollOutRevision(v, i, n)
 		n -= step.stopCount()
 		v, d = v.afterDecision(step), d.plus(step)
 	}
-	if n > 0 {
-		for i := range v.revisions[1:] {
-			d = d.plus(reportProtected(v, &v.revisions[1+i], n))
-		}
+	for i := range v.revisions[1:] {
+		d = d.plus(reportProtected(v, &v.revisions[1+i], n))
 	}
 	return d
 }
@@ -63,9 +61,6 @@ func rollOutRevision(v view, i, n int) (d decision) {
 			continue // stopFailing has stopped these, too
 		}
 		for _, stop := range steps {
-			if n <= 0 {
-				break
-			}
 			step := stop(v)
 			n -= step.stopCount()
 			v, d = v.afterDecision(step), d.plus(step)
