@@ -44,12 +44,15 @@ var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently,
 	TrustStale,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads,
-	IgnoreCordon,
+	IgnoreCordon, BalanceUnasked,
 	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace,
 	IgnoreMassUnhealthiness,
 	IgnoreThrottle, IgnoreGap, NeverResetThrottle,
 	IgnoreScale, FloorShare, ReplaceOthers, KeepDeleted,
 }
+
+// BalanceBugs lists the bugs of runs with balancing.
+var BalanceBugs = []Bug{LimitEachPlan}
 
 // wrapStore plants the bug in a function's store.
 func (b Bug) wrapStore(w *World, function string, s state.Store) state.Store {

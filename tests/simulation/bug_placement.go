@@ -30,6 +30,10 @@ const (
 	CountPairTwice Bug = "a task and its replacement count twice"
 	// IgnoreLoads uses the initial loads of tasks instead of reported ones.
 	IgnoreLoads Bug = "a load report is ignored"
+	// LimitEachPlan leaves out the balancing moves that have begun in the window. BalanceUnasked
+	// balances clusters that have not asked for it.
+	LimitEachPlan  Bug = "balancing: the limit of the window applies to each plan"
+	BalanceUnasked Bug = "balancing: it is not off by default"
 	// IgnoreCordon starts tasks on unschedulable instances.
 	IgnoreCordon Bug = "unschedulable is ignored"
 )
@@ -50,6 +54,10 @@ var placementDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 				i.Attributes[name] = value
 			}
 		}
+	}),
+	LimitEachPlan: eachRow(func(_ *World, t *cluster.Task) { t.Balances = false }),
+	BalanceUnasked: eachRow(func(_ *World, c *cluster.Configuration) {
+		c.Rebalancing = &cluster.Rebalancing{Enabled: true, SettleSeconds: 5, IntervalSeconds: 20}
 	}),
 	UseBuffer:      eachRow(func(_ *World, c *cluster.Configuration) { c.Buffer = nil }),
 	PhantomDomain:  addPhantomDomain,

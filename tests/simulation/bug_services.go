@@ -154,7 +154,9 @@ func (b Bug) distortion() func(*World, []state.Row) []state.Row {
 
 // expectedFailures is by which failure each bug must be found. Other failures do not count.
 var expectedFailures = map[Bug]string{
-	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least",
+	LimitEachPlan:  "moves began in the window",
+	BalanceUnasked: "and balancing is off",
+	CeilForFloor:   "active tasks, at most", StopEarly: "healthy tasks, at least",
 	KeepThrottle: "was given a new revision", NeverResetThrottle: "and its throttle lets it start one",
 	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be",
 	ChooseProtected: "is protected and was stopped",

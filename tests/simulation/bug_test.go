@@ -11,7 +11,7 @@ import (
 var firstSeeds = map[Bug]uint64{
 	DropVersionCheck: 12, CountStopped: 4, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
 	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 2, IgnoreLoads: 1094, RollBackToFailed: 28, KeepThrottle: 21,
-	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5,
+	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5, BalanceUnasked: 31, LimitEachPlan: 32,
 	CommitStale: 176, TrustStale: 9, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
 	IgnoreMassUnhealthiness: 23,
 	IgnoreThrottle:          4, IgnoreGap: 402, NeverResetThrottle: 407,
@@ -50,6 +50,16 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	without := func(seed uint64) Outcome { return Simulate(Run{Seed: seed}) }
 	for _, bug := range Bugs {
 		withBug := func(seed uint64) Outcome { return Simulate(Run{Seed: seed, PlantedBug: bug}) }
+		t.Run(string(bug), func(t *testing.T) { checkBugIsFound(t, firstSeeds[bug], maxSeeds, withBug, without) })
+	}
+}
+
+// TestPlantedBalanceBugsAreFound does the same in runs with balancing.
+func TestPlantedBalanceBugsAreFound(t *testing.T) {
+	skipReplay(t)
+	without := func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Balance: true}) }
+	for _, bug := range BalanceBugs {
+		withBug := func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Balance: true, PlantedBug: bug}) }
 		t.Run(string(bug), func(t *testing.T) { checkBugIsFound(t, firstSeeds[bug], maxSeeds, withBug, without) })
 	}
 }

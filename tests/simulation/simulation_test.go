@@ -129,6 +129,16 @@ func TestSweepAlone(t *testing.T) {
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LoseEvents: true} })
 }
 
+// TestBalancing runs seeds with balancing switched on: it breaks no invariant, ends, and leaves the
+// cluster as converged as without it.
+func TestBalancing(t *testing.T) {
+	first, last := fewerSeeds(t)
+	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Balance: true} })
+	if n := r.Coverage.Points[coverage.BalanceMoved]; n == 0 && !isReplaying() {
+		t.Errorf("no task moved to balance the cluster in %d seeds", last-first)
+	}
+}
+
 // TestLongOutage stops all functions for two hours while tasks, instances and their health change.
 // Afterwards no healthy task is stopped that need not be, and the cluster converges.
 func TestLongOutage(t *testing.T) {

@@ -204,6 +204,7 @@ func (c *apiClient) changeConfiguration(a Action) {
 		return
 	}
 	config := drawConfiguration(newDraw(a.Pick))
+	c.world.switchBalancing(config, a.Pick)
 	c.configuring, c.configuration = true, nil
 	c.world.logf("configuration: %+v", *config)
 	c.callUntilAnswered("configure",
@@ -245,6 +246,23 @@ func drawConfiguration(r *rand.Rand) *cluster.Configuration {
 	c.QuorumFault, c.QuorumUpgrade, c.NoSwitch, c.KeepInPlace = r.IntN(6) == 0, r.IntN(6) == 0, r.IntN(6) == 0,
 		r.IntN(3) == 0
 	return c
+}
+
+// switchBalancing switches balancing on in a run that is about it. Looks follow each other more
+// closely than by default, so that a history has many of them.
+func (w *World) switchBalancing(c *cluster.Configuration, pick uint64) {
+	if !w.Balance {
+		return
+	}
+	r := newDraw(pick + 1)
+	c.Rebalancing = &cluster.Rebalancing{Enabled: true, SettleSeconds: 5, IntervalSeconds: 20,
+		MovesAtOnce: 1 + r.IntN(6), ServiceMovesAtOnce: 1 + r.IntN(3)}
+	if r.IntN(2) == 0 {
+		c.Rebalancing.Weights = map[string]float64{"CPU": 1, "conns": 0.5}
+	}
+	if r.IntN(2) == 0 {
+		c.Rebalancing.WindowSeconds, c.Rebalancing.MovesInWindow = 300, 1+r.IntN(9)
+	}
 }
 
 // sameConfiguration compares configurations without what every row has.

@@ -37,6 +37,8 @@ type Run struct {
 	LoseEvents bool
 	// LongOutage stops all functions for two hours. There are no other faults.
 	LongOutage bool
+	// Balance switches balancing on in every configuration of the cluster, beginning with the first.
+	Balance bool
 	// DisabledFaults do not strike, although the seed has drawn them.
 	DisabledFaults []Fault
 	// PlantedBug is built into the installation.
@@ -289,10 +291,12 @@ func (w *World) createCluster() error {
 			return err
 		}
 	}
-	if err := w.API.Clusters.ClusterCreated(context.Background(), clusterName); err != nil || w.rng.IntN(3) == 0 {
+	err := w.API.Clusters.ClusterCreated(context.Background(), clusterName)
+	if err != nil || w.rng.IntN(3) == 0 && !w.Balance {
 		return err
 	}
 	w.client.configuration = drawConfiguration(w.rng)
+	w.switchBalancing(w.client.configuration, w.Seed)
 	return w.API.Configurations.PutConfiguration(context.Background(), w.client.configuration)
 }
 

@@ -125,6 +125,9 @@ var Points = []Point{
 	TaskSetScaled, TaskSetPrimary, TaskSetDeleted,
 }
 
+// BalanceMoved is a point of runs with balancing.
+const BalanceMoved Point = "a task was moved to balance the cluster"
+
 // The points of runs that update a node group.
 const (
 	Update    Point = "upgrade: an update began"

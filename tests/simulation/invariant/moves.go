@@ -20,6 +20,10 @@ func (c *Checker) checkMove(p *newPlacement) {
 			p.Task.Replaces)
 		return
 	}
+	if p.Task.Balances {
+		c.checkBalanceMove(p)
+		return
+	}
 	if from := c.InstanceRows[old.Instance]; from != nil {
 		if len(p.spec.Providers) > 0 && !slices.Contains(p.spec.Providers, from.CapacityProvider()) {
 			return // the strategy has changed
@@ -41,6 +45,49 @@ func (c *Checker) checkMove(p *newPlacement) {
 	if !c.hasViolation(p.later) && !c.waitsForMetrics() {
 		c.Fail("task %s of %q was moved from instance %s to %s, and there was no violation to repair", p.Task.Replaces,
 			p.Task.Service, old.Instance, p.Task.Instance)
+	}
+}
+
+// checkBalanceMove checks a move that balances the cluster (P15): balancing is on, and the limits of
+// moves at once and in a window hold with it. The rules of placement are checked as for any task.
+func (c *Checker) checkBalanceMove(p *newPlacement) {
+	c.cover(coverage.BalanceMoved)
+	settings := c.ConfigurationRow().Rebalancing
+	if settings == nil || !settings.Enabled {
+		c.Fail("invariant 5: task %s of %q was moved to balance the cluster, and balancing is off", p.Task.Replaces,
+			p.Task.Service)
+		return
+	}
+	window, inWindow, atOnce, ofService := settings.WindowTime(), 0, 0, 0
+	for _, owned := range c.ByOwner {
+		for _, t := range owned {
+			if t.Balances && p.Task.CreatedAt.Time().Sub(t.CreatedAt.Time()) < window {
+				inWindow++
+			}
+			if old := c.taskOf(t.Owner, t.Replaces); t.IsActive() && old != nil && !old.HasEnded() {
+				atOnce++
+				if t.Owner == p.Task.Owner {
+					ofService++
+				}
+			}
+		}
+	}
+	desired := 0
+	if s := c.ServiceOf(p.Task); s != nil {
+		desired = s.Desired
+	}
+	all, _ := settings.WindowLimits()
+	for _, x := range []struct {
+		what        string
+		count, most int
+	}{
+		{"began in the window", inWindow, all}, {"are in progress", atOnce, settings.MostAtOnce()},
+		{"of its service are in progress", ofService, settings.MostOfService(desired)},
+	} {
+		if x.count > x.most {
+			c.Fail("invariant 5: with the move of task %s of %q, %d moves %s, at most %d are allowed", p.Task.Replaces,
+				p.Task.Service, x.count, x.what, x.most)
+		}
 	}
 }
 
