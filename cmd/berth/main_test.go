@@ -152,6 +152,8 @@ func TestMistakes(t *testing.T) {
 		{"up --listen 127.0.0.1:http!", []string{"--listen", `"127.0.0.1:http!"`, "127.0.0.1:5252"}},
 		{"up --listen 127.0.0.1:70000", []string{"--listen", `"127.0.0.1:70000"`, "127.0.0.1:5252"}},
 		{"doctor", []string{"--stack", "BERTH_STACK"}},
+		{"doctor --stack berth --data .", []string{"--data", "--stack"}},
+		{"doctor --data nowhere", []string{"--data", "nowhere"}},
 		{"doctor --stack berth --join-within 0s", []string{"--join-within", "0s", "1s to 24h"}},
 		{"doctor --stack berth --timeout 2h", []string{"--timeout", "2h", "1s to 1h"}},
 		{"replay --nodes nowhere.csv", []string{"--nodes", "nowhere.csv", "no such file"}},

@@ -25,6 +25,19 @@ func pageError(p any) error {
 	return fmt.Errorf("%v", p)
 }
 
+// Check reads a whole file, and changes nothing. It is an error if there is no file, or if it is
+// empty, damaged or in use.
+func Check(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() == 0 {
+		return damaged(path, errors.New("it is empty"))
+	}
+	return checkPages(path)
+}
+
 // minEntry is the least number of bytes that a key takes in the file.
 const minEntry = 16
 

@@ -137,8 +137,14 @@ func TestDamagedFileIsRefused(t *testing.T) {
 				return
 			}
 			refused++
+			if err := datafile.Check(path); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("Check: %v, want an error that names the file", err)
+			}
 			if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore the folder") {
 				t.Errorf("%v: want the file and what to do", err)
+			}
+			if err := datafile.Check(path); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("Check: %v", err)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, content) {
 				t.Error("the file was changed")
@@ -153,6 +159,9 @@ func TestDamagedFileIsRefused(t *testing.T) {
 func TestFileInUseIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	open(t, path, nil)
+	if err := datafile.Check(path); !errors.Is(err, datafile.ErrInUse) {
+		t.Errorf("Check: %v, want %v", err, datafile.ErrInUse)
+	}
 	if _, err := datafile.Open(path, nil); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("%v", err)
 	}
@@ -177,7 +186,8 @@ func TestPairedFilesBelongTogether(t *testing.T) {
 		"AsTheyWere":   {func(*testing.T, string, string) {}, ""},
 		"StateMissing": {func(_ *testing.T, state, _ string) { _ = os.Remove(state) }, "state.db is missing or empty"},
 		"FleetMissing": {func(_ *testing.T, _, fleet string) { _ = os.Remove(fleet) }, "fleet.db is missing or empty"},
-		"StateEmpty":   {func(_ *testing.T, state, _ string) { _ = os.Truncate(state, 0) }, "state.db is missing or empty"},
+		"StateEmpty": {func(_ *testing.T, state, _ string) { _ = os.Truncate(state, 0) },
+			"state.db is missing or empty"},
 		"OfAnotherFolder": {func(t *testing.T, _, fleet string) { _, other := folder(t); replace(t, fleet, other) },
 			"from two data folders"},
 		"OfAnEarlierVersion": {func(t *testing.T, state, _ string) {

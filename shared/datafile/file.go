@@ -14,6 +14,9 @@ import (
 	"berth/shared/cluster"
 )
 
+// ErrInUse is the error for a file that another process has open.
+var ErrInUse = errors.New("in use by another process")
+
 // lockTimeout is how long opening waits for another process, which may be about to end.
 const lockTimeout = 500 * time.Millisecond
 
@@ -66,7 +69,7 @@ func openDatabase(path string, readOnly bool) (db *bolt.DB, err error) {
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%s is in use by another process: stop that one, or choose another folder", path)
+		return nil, fmt.Errorf("%s is %w: stop that one, or choose another folder", path, ErrInUse)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
 		return nil, damaged(path, err)

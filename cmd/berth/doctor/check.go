@@ -45,11 +45,21 @@ type Finding struct {
 
 // Report is the outcome of all checks, in a fixed order.
 type Report struct {
-	Stack   string    `json:"stack"`
-	Region  string    `json:"region"`
+	// A report is about a stack in a Region, or about a data folder.
+	Stack   string    `json:"stack,omitempty"`
+	Region  string    `json:"region,omitempty"`
+	Data    string    `json:"data,omitempty"`
 	At      time.Time `json:"at"`
 	Verdict Verdict   `json:"verdict"`
 	Checks  []Check   `json:"checks"`
+}
+
+// add adds a check under its name.
+func (r *Report) add(name string, c Check) {
+	if c.Name = name; severity[c.Verdict] > severity[r.Verdict] {
+		r.Verdict = c.Verdict
+	}
+	r.Checks = append(r.Checks, c)
 }
 
 // newCheck returns a check with the verdict of its worst finding. The findings are ordered by their

@@ -9,5 +9,7 @@
 // What should be there is what template.yaml says: a [Plan] is the template with the parameters and
 // the resources of the stack filled in.
 //
+// [ExamineFolder] does the same for a data folder of `berth up`.
+//
 // The package is pure. Start with check.go; [Examine] has the list of checks.
 package doctor

@@ -35,12 +35,7 @@ func Examine(f *Facts) *Report {
 	r := &Report{Stack: f.Stack.Name, Region: regionOfStack(f.Stack), At: f.Now.UTC().Truncate(time.Second),
 		Verdict: OK}
 	for _, c := range checks {
-		check := c.make(f)
-		check.Name = c.name
-		if severity[check.Verdict] > severity[r.Verdict] {
-			r.Verdict = check.Verdict
-		}
-		r.Checks = append(r.Checks, check)
+		r.add(c.name, c.make(f))
 	}
 	return r
 }

@@ -33,6 +33,9 @@ func (r *Report) Print(w io.Writer) error {
 // Summary is one sentence: how many checks have which verdict.
 func (r *Report) Summary() string {
 	where := fmt.Sprintf("Stack %s in %s: ", r.Stack, r.Region)
+	if r.Data != "" {
+		where = fmt.Sprintf("Data folder %s: ", r.Data)
+	}
 	if r.Verdict == OK {
 		return where + "all is well."
 	}

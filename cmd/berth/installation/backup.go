@@ -26,8 +26,8 @@ const BackupPath = "/backup"
 // maxBackupFile bounds a file that is restored, in bytes: far more than the largest cluster needs.
 const maxBackupFile = 8 << 30
 
-// dataFiles are the files of a data folder, in the order in which a backup has them.
-var dataFiles = []string{stateFile, fleetFile}
+// DataFiles are the files of a data folder, in the order in which a backup has them.
+var DataFiles = []string{stateFile, fleetFile}
 
 // Backup writes both files of the data folder to w, as a tar archive. They are copied while no
 // function runs. Calls wait for the copying, not for w.
@@ -48,8 +48,8 @@ func (i *Installation) Backup(ctx context.Context, w io.Writer) error {
 
 // BackupFolder writes a backup of a data folder that no process has open.
 func BackupFolder(folder string, w io.Writer) error {
-	copies := make([]bytes.Buffer, len(dataFiles))
-	for n, name := range dataFiles {
+	copies := make([]bytes.Buffer, len(DataFiles))
+	for n, name := range DataFiles {
 		path := filepath.Join(folder, name)
 		if _, err := os.Stat(path); err != nil {
 			return err // opening it would make an empty one
@@ -66,10 +66,10 @@ func BackupFolder(folder string, w io.Writer) error {
 	return writeArchive(w, &copies[0], &copies[1])
 }
 
-// writeArchive writes the copies of [dataFiles], in their order.
+// writeArchive writes the copies of [DataFiles], in their order.
 func writeArchive(w io.Writer, copies ...*bytes.Buffer) error {
 	archive := tar.NewWriter(w)
-	for n, name := range dataFiles {
+	for n, name := range DataFiles {
 		header := tar.Header{Name: name, Mode: 0o600, Size: int64(copies[n].Len()), ModTime: time.Now()}
 		if err := archive.WriteHeader(&header); err != nil {
 			return err
@@ -87,7 +87,7 @@ func Restore(folder string, backup io.Reader) (err error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
-	for _, name := range dataFiles {
+	for _, name := range DataFiles {
 		if _, err := os.Stat(filepath.Join(folder, name)); !errors.Is(err, os.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%s has %s already: choose another folder, or move it away", folder, name),
 				err)
@@ -111,7 +111,7 @@ func Restore(folder string, backup io.Reader) (err error) {
 			return fmt.Errorf("the backup is damaged, or no backup of Berth's: %w", err)
 		}
 		path := filepath.Join(folder, filepath.Base(header.Name))
-		if !slices.Contains(dataFiles, header.Name) || slices.Contains(made, path) || header.Size > maxBackupFile {
+		if !slices.Contains(DataFiles, header.Name) || slices.Contains(made, path) || header.Size > maxBackupFile {
 			return fmt.Errorf("no backup of Berth's has a file %.64q of %d bytes here", header.Name, header.Size)
 		}
 		if err := datafile.Create(path, archive); err != nil {
@@ -119,8 +119,8 @@ func Restore(folder string, backup io.Reader) (err error) {
 		}
 		made = append(made, path)
 	}
-	if len(made) < len(dataFiles) {
-		return fmt.Errorf("the backup has %d of %d files", len(made), len(dataFiles))
+	if len(made) < len(DataFiles) {
+		return fmt.Errorf("the backup has %d of %d files", len(made), len(DataFiles))
 	}
 	return datafile.Pair(filepath.Join(folder, stateFile), filepath.Join(folder, fleetFile))
 }
