@@ -132,6 +132,30 @@ var situations = []situation{
 				State: cluster.RegistrationFailed, Reason: "the target group does not exist"}}})
 	}, problem.TargetRefused, "Target group blue refuses 1 task of service web.", "The target group does not exist.",
 		"aws elbv2 describe-target-groups --target-group-arns arn:aws:elasticloadbalancing"},
+	{"AClassicLoadBalancerThatRefuses", func(w *world) {
+		w.instance(1)
+		w.service("web", 1)
+		w.task("web", 1, "n-1")
+		w.rows = append(w.rows, classicTarget(w, cluster.Registration{
+			State: cluster.RegistrationFailed, Reason: "there is no ACTIVE Load Balancer named 'front'"}))
+	}, problem.TargetRefused, "Load balancer front refuses 1 task of service web.",
+		"There is no ACTIVE Load Balancer named 'front'.",
+		"aws elb describe-load-balancers --load-balancer-names front"},
+	{"AnInstanceOfAClassicLoadBalancerThatFails", func(w *world) {
+		w.instance(1)
+		w.service("web", 1)
+		w.task("web", 1, "n-1")
+		w.rows = append(w.rows, classicTarget(w, cluster.Registration{
+			State: cluster.Registered, Health: cluster.Unhealthy, Reason: "Instance has failed its checks"}))
+	}, problem.TasksUnhealthy, "Service web has 1 unhealthy of 1 RUNNING task.",
+		"Load balancer front says: Instance has failed its checks.", "events --service web"},
+}
+
+// classicTarget returns the row of the first task of web with a Classic Load Balancer.
+func classicTarget(w *world, r cluster.Registration) *cluster.Target {
+	r.ARN = cluster.ClassicBalancer("front")
+	return &cluster.Target{Head: w.head(), Task: "t-1", Owner: "web-short", Service: "web",
+		Registrations: []cluster.Registration{r}}
 }
 
 func TestSituations(t *testing.T) {

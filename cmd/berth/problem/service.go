@@ -55,7 +55,11 @@ func unhealthyReason(t *cluster.Target) string {
 	if t != nil {
 		for _, r := range t.Registrations {
 			if r.Health == cluster.Unhealthy {
-				return fmt.Sprintf("target group %s says: %s", cluster.LastPart(r.ARN), cmp.Or(r.Reason, "unhealthy"))
+				what := "target group " + cluster.LastPart(r.ARN)
+				if name, classic := cluster.ClassicName(r.ARN); classic {
+					what = "load balancer " + name
+				}
+				return fmt.Sprintf("%s says: %s", what, cmp.Or(r.Reason, "unhealthy"))
 			}
 		}
 	}
@@ -269,7 +273,7 @@ func (f serviceFinder) addStuck(s *cluster.Service, c taskCounts, since time.Tim
 			min(s.MinHealthy, 50), max(s.MaxPercent, 200))})
 }
 
-// checkTargets reports registrations that a target group refused.
+// checkTargets reports registrations that a target group or Classic Load Balancer refused.
 func (f serviceFinder) checkTargets(s *cluster.Service) {
 	refused, count := map[string]string{}, map[string]int{}
 	for _, id := range slices.Sorted(maps.Keys(f.in.Snapshot.Targets(s.Short))) {
@@ -280,15 +284,27 @@ func (f serviceFinder) checkTargets(s *cluster.Service) {
 		}
 	}
 	for _, arn := range slices.Sorted(maps.Keys(refused)) {
-		name := arn
-		if parts := strings.Split(arn, "/"); len(parts) > 1 {
-			name = parts[1] // arn:...:targetgroup/NAME/ID
-		}
+		what, help := describeBalancer(arn)
 		f.add(Problem{Kind: TargetRefused, Type: "service", Name: s.Name, Count: count[arn],
-			What: fmt.Sprintf("Target group %s refuses %s of service %s.", name, whatif.CountNoun(count[arn], "task"),
-				s.Name), Why: sentence(cmp.Or(refused[arn], "it gives no reason"))}, time.Time{},
-			Help{"See the target group", "aws elbv2 describe-target-groups --target-group-arns " + quoteArgument(arn)})
+			What: fmt.Sprintf("%s refuses %s of service %s.", what, whatif.CountNoun(count[arn], "task"), s.Name),
+			Why:  sentence(cmp.Or(refused[arn], "it gives no reason"))}, time.Time{}, help)
 	}
+}
+
+// describeBalancer names a target group or Classic Load Balancer, and returns the command that
+// shows it.
+func describeBalancer(arn string) (what string, help Help) {
+	if name, classic := cluster.ClassicName(arn); classic {
+		return "Load balancer " + name,
+			Help{"See the load balancer",
+				"aws elb describe-load-balancers --load-balancer-names " + quoteArgument(name)}
+	}
+	name := arn
+	if parts := strings.Split(arn, "/"); len(parts) > 1 {
+		name = parts[1] // arn:...:targetgroup/NAME/ID
+	}
+	return "Target group " + name,
+		Help{"See the target group", "aws elbv2 describe-target-groups --target-group-arns " + quoteArgument(arn)}
 }
 
 // countAre returns "1 task is" or "2 tasks are".
