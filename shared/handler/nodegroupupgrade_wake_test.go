@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -139,8 +140,8 @@ func TestDispatch_WakesUpgradesForInstances(t *testing.T) {
 	}
 }
 
-// Services that recover and tasks that leave room wake node-group-upgrade only while an update waits
-// for them.
+// Services that recover and tasks that leave room wake node-group-upgrade only while an update
+// waits for them.
 func TestDispatch_WakesUpgradesBetweenDomains(t *testing.T) {
 	service := func(enough bool) *cluster.Service {
 		s := &cluster.Service{Head: cluster.Head{Cluster: prod}}
@@ -214,5 +215,60 @@ func TestDispatch_WakesUpgradesWhenAWaitIsOver(t *testing.T) {
 		w.clock.now = w.clock.now.Add(c.passed)
 		w.dispatch.HandleMessages(ctx, message)
 		want(t, "wake-ups", len(box.messages), c.woken)
+	}
+}
+
+// delays records after which delay each message was sent. The first failures are refused.
+type delays struct {
+	sent     []time.Duration
+	failures int
+}
+
+func (d *delays) Send(_ context.Context, _ []byte, delay time.Duration) error {
+	if d.failures > 0 {
+		d.failures--
+		return errors.New("no answer")
+	}
+	d.sent = append(d.sent, delay)
+	return nil
+}
+
+// However fast instances change, one cluster's wake-ups are a second apart. A change while one is
+// on its way sends none: that one arrives after the change and finds it.
+func TestDispatch_SpacesWakeUps(t *testing.T) {
+	for name, c := range map[string]struct {
+		at       []time.Duration // of the changes
+		failures int
+		want     []time.Duration
+	}{
+		"AtTheSameTime":       {[]time.Duration{0, 0, 0, 0}, 0, []time.Duration{0, time.Second}},
+		"ASecondApart":        {[]time.Duration{0, time.Second, 2 * time.Second}, 0, []time.Duration{0, 0, 0}},
+		"AlmostASecondApart":  {[]time.Duration{0, 900 * time.Millisecond}, 0, []time.Duration{0, 0}},
+		"WhileOneIsOnItsWay":  {[]time.Duration{0, 400e6, 1399e6}, 0, []time.Duration{0, time.Second}},
+		"AfterThatOneArrived": {[]time.Duration{0, 400e6, 1401e6}, 0, []time.Duration{0, time.Second, time.Second}},
+		"AfterARefusal":       {[]time.Duration{0, 0}, 1, []time.Duration{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			box := &delays{failures: c.failures}
+			w.dispatch.Upgrades = box
+			g := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod}, Name: "web", Status: cluster.NodeGroupActive}
+			if _, err := w.state.Write(ctx, state.Write{Put: g, Any: true}); err != nil {
+				t.Fatal(err)
+			}
+			began := w.clock.now
+			for _, after := range c.at {
+				w.clock.now = began.Add(after)
+				i := &cluster.Instance{Head: cluster.Head{Cluster: prod, Rev: 1}, ID: "i",
+					Status: cluster.InstanceActive}
+				r := state.Record{Op: state.Insert, Key: state.KeyOf(i), New: i}
+				if _, err := w.dispatch.HandleRecords(ctx, []state.Record{r}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(box.sent, c.want) {
+				t.Errorf("changes after %v send wake-ups with delays of %v, want %v", c.at, box.sent, c.want)
+			}
+		})
 	}
 }

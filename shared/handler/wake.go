@@ -50,11 +50,11 @@ func ParseWakeUp(body []byte) (w WakeUp, ok bool) {
 	return WakeUp{*m.Cluster, m.Cause}, true
 }
 
-// SendWakeUp sends a wake-up. A failure is logged and nothing else: the function's schedule finds
-// the same work a minute later. A nil queue wakes no function.
-func SendWakeUp(ctx context.Context, q Queue, log *slog.Logger, w WakeUp, delay time.Duration) {
+// SendWakeUp sends a wake-up, and reports whether that worked. A failure is logged and nothing else:
+// the function's schedule finds the same work a minute later. A nil queue wakes no function.
+func SendWakeUp(ctx context.Context, q Queue, log *slog.Logger, w WakeUp, delay time.Duration) (sent bool) {
 	if q == nil {
-		return
+		return false
 	}
 	body, err := json.Marshal(w)
 	if err == nil {
@@ -63,6 +63,7 @@ func SendWakeUp(ctx context.Context, q Queue, log *slog.Logger, w WakeUp, delay 
 	if err != nil {
 		Logger(log).Error("sending a wake-up", "cluster", w.Cluster, "cause", w.Cause, "error", err)
 	}
+	return err == nil
 }
 
 // WokenCluster returns the cluster of a wake-up; false for any other message.

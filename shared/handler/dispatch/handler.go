@@ -39,6 +39,8 @@ type Handler struct {
 	Telemetry *handler.Telemetry
 
 	rotation handler.Rotation
+	// arrivals says when the last wake-up of each kind that this environment sent arrives.
+	arrivals map[sentWakeUp]time.Time
 	// refused holds, by task, the attempt that ECS certainly did not carry out. It need not settle.
 	refused map[state.Key]int32
 }

@@ -34,6 +34,41 @@ func (h *Handler) sleepers() []sleeper {
 	}
 }
 
+// wakeGap is the least time between two wake-ups of a function for one cluster and cause. It is
+// less than the time for which records are gathered, so it delays only what comes in whole batches,
+// such as a thousand instances that register together.
+const wakeGap = 900 * time.Millisecond
+
+// A sentWakeUp is a wake-up of the function with that number among the sleepers.
+type sentWakeUp struct {
+	sleeper int
+	wakeUp  handler.WakeUp
+}
+
+// delayWakeUp returns after which delay to send a wake-up that should arrive after wait, and false if
+// one that was sent before has not arrived yet and arrives no sooner: it finds the same. A change by
+// the API waits for no other. Delays are whole seconds, as those of SQS.
+func (h *Handler) delayWakeUp(w sentWakeUp, wait time.Duration) (delay time.Duration, send bool) {
+	if w.wakeUp.Cause == handler.WakeChange {
+		return wait, true
+	}
+	now := h.Clock.Now()
+	maps.DeleteFunc(h.arrivals, func(_ sentWakeUp, at time.Time) bool { return now.Sub(at) > wakeGap })
+	last, sent := h.arrivals[w]
+	if sent && last.After(now) && !last.Before(now.Add(wait)) {
+		return 0, false
+	}
+	if sent {
+		wait = max(wait, last.Add(wakeGap).Sub(now))
+	}
+	delay = (wait + time.Second - 1).Truncate(time.Second)
+	if h.arrivals == nil {
+		h.arrivals = map[sentWakeUp]time.Time{}
+	}
+	h.arrivals[w] = now.Add(delay)
+	return delay, true
+}
+
 // wakeFunctions wakes the functions that wait for what the records change, once for each cluster
 // and cause. If it cannot be found out whether a function waits, the function is woken.
 func (h *Handler) wakeFunctions(ctx context.Context, records []state.Record) {
@@ -42,7 +77,7 @@ func (h *Handler) wakeFunctions(ctx context.Context, records []state.Record) {
 		return
 	}
 	changed := h.clustersWithChangedInstances(ctx, records)
-	for _, s := range sleepers {
+	for n, s := range sleepers {
 		var found []handler.WakeUp
 		for _, r := range records {
 			found = append(found, s.wakeUps(r)...)
@@ -56,12 +91,16 @@ func (h *Handler) wakeFunctions(ctx context.Context, records []state.Record) {
 				continue
 			}
 			seen[w] = true
-			delay, waits, err := s.confirm(ctx, w)
+			wait, waits, err := s.confirm(ctx, w)
 			if err != nil {
 				handler.Logger(h.Log).Error("asking whether a function waits", "cluster", w.Cluster, "error", err)
 			}
-			if waits || err != nil {
-				handler.SendWakeUp(ctx, s.queue, h.Log, w, delay)
+			if !waits && err == nil {
+				continue
+			}
+			key := sentWakeUp{n, w}
+			if delay, send := h.delayWakeUp(key, wait); send && !handler.SendWakeUp(ctx, s.queue, h.Log, w, delay) {
+				delete(h.arrivals, key)
 			}
 		}
 	}
