@@ -289,6 +289,41 @@ func TestInvalidTaskDefinitionsAreRefused(t *testing.T) {
 	expectAll(t, "families", families, "web")
 }
 
+// A definition of 64 KiB as JSON is taken, a longer one refused in ECS's words. So are constraints
+// that cannot be parsed.
+func TestBoundsOfTaskDefinitions(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	register := func(bytes int, constraints ...types.TaskDefinitionPlacementConstraint) error {
+		c := container("a", 1, 6)
+		c.DockerLabels = map[string]string{"k": strings.Repeat("x", bytes)}
+		_, err := w.ECS.Definitions.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{Family: new("long"),
+			ContainerDefinitions: []types.ContainerDefinition{c}, PlacementConstraints: constraints})
+		return err
+	}
+	const limit = 64 << 10
+	if err := register(limit - 1000); err != nil {
+		t.Error(err)
+	}
+	err := register(limit)
+	wantCode(t, err, cluster.CodeClient)
+	if text := err.Error(); !strings.Contains(text, "Actual length: '6") ||
+		!strings.Contains(text, "Max allowed length is '65536' bytes.") {
+		t.Error(text)
+	}
+	member := types.TaskDefinitionPlacementConstraintTypeMemberOf
+	for name, c := range map[string]types.TaskDefinitionPlacementConstraint{
+		"OtherType":    {Type: "distinctInstance"},
+		"NoExpression": {Type: member},
+		"Malformed":    {Type: member, Expression: new("attribute:zone ==")},
+	} {
+		t.Run(name, func(t *testing.T) { wantCode(t, register(1, c), cluster.CodeClient) })
+	}
+	if err := register(1, types.TaskDefinitionPlacementConstraint{Type: member,
+		Expression: new("attribute:zone == a")}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTaskDefinitionLifeCycle(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	for range 11 {

@@ -23,26 +23,32 @@ func CommitNarrowing(ctx context.Context, store Store, clusterName string, row f
 func CommitNarrowingAll(
 	ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error),
 ) error {
-	key := Key{Cluster: clusterName, Sort: PrefixMeta}
 	for range MaxRaces {
-		got, err := store.Get(ctx, key)
-		if err != nil {
-			return fmt.Errorf("reading cluster %s: %w", clusterName, err)
-		}
-		meta, ok := got.(*Meta)
-		if !ok || meta == nil {
-			return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
-		}
-		w, err := writes(meta.Version + 1)
-		if err != nil || len(w) == 0 {
+		err := TryNarrowing(ctx, store, clusterName, writes)
+		var c *Conflict
+		if !errors.As(err, &c) || !c.Version {
 			return err
 		}
-		err = store.Commit(ctx, Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
-		var c *Conflict
-		if errors.As(err, &c) && c.Version {
-			continue
-		}
-		return err
 	}
 	return fmt.Errorf("narrowing cluster %s: lost %d races", clusterName, MaxRaces)
+}
+
+// TryNarrowing is [CommitNarrowingAll] with one attempt. The error is a *[Conflict] if another
+// commit moves the version first.
+func TryNarrowing(
+	ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error),
+) error {
+	got, err := store.Get(ctx, Key{Cluster: clusterName, Sort: PrefixMeta})
+	if err != nil {
+		return fmt.Errorf("reading cluster %s: %w", clusterName, err)
+	}
+	meta, ok := got.(*Meta)
+	if !ok || meta == nil {
+		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
+	}
+	w, err := writes(meta.Version + 1)
+	if err != nil || len(w) == 0 {
+		return err
+	}
+	return store.Commit(ctx, Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"time"
 
 	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
@@ -26,9 +27,20 @@ type ServerOptions struct {
 	Loopback bool
 	// Access says who may call which operation; nil lets everyone.
 	Access *access.Policy
+	// Bounded bounds how many operations run at once. A Lambda function answers one at a time.
+	Bounded bool
 	// Audit gets a line for each change and each refusal; nil stands for Logger.
 	Audit *slog.Logger
 }
+
+// What a bounded server runs at once. A page of rows, which is the largest answer, needs some
+// megabytes while it is written. RunTask waits up to five seconds for placement, so there may be
+// more changes.
+const (
+	maxReads, maxChanges = 32, 256
+	maxWaiting           = 512
+	maxWait              = 2 * time.Second
+)
 
 // A Server is Berth's API: the ECS API and Berth's own operations at /, the EKS API on
 // every other path. No request of the ECS API has a path, so the two never meet.
@@ -44,6 +56,10 @@ func NewServer(o ServerOptions) *Server {
 	}
 	s := &Server{}
 	guard := transport.Guard{Loopback: o.Loopback, Access: o.Access, Audit: cmp.Or(o.Audit, o.Logger), Log: o.Logger}
+	if o.Bounded {
+		guard.Reads, guard.Changes = transport.NewLimit(maxReads, maxWaiting, maxWait),
+			transport.NewLimit(maxChanges, maxWaiting, maxWait)
+	}
 	var plans berthapi.UpdatePlans
 	if o.NodeGroups != nil {
 		s.eks, plans = eksapi.NewHandler(o.Account, o.NodeGroups, guard), o.NodeGroups

@@ -282,7 +282,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 			Services: i.API.Services, Loads: i.API.Loads, Rows: i.API.Rows},
 		NodeGroups: i.API.NodeGroups,
 		// No web page may call, and without credentials everyone who runs programs on this machine.
-		Loopback: true, Access: i.options.Access, Audit: i.options.Audit,
+		Loopback: true, Access: i.options.Access, Audit: i.options.Audit, Bounded: true,
 	}))
 	server = i.serveBackup(transport.Guard{Loopback: true, Access: i.options.Access,
 		Audit: cmp.Or(i.options.Audit, i.options.Log), Log: i.loggerFor("api")}, server)

@@ -35,7 +35,7 @@ func (a *AccountSettings) readSettings(ctx context.Context) (*state.AccountSetti
 
 // SetAccountSetting sets a principal's setting; an empty value removes it.
 func (a *AccountSettings) SetAccountSetting(ctx context.Context, principal, name, value string) error {
-	return state.RetryRaces("setting "+name, func() error {
+	return a.retryRaces(ctx, "setting "+name, func() error {
 		old, err := a.readSettings(ctx)
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func (a *CapacityProviders) CreateCapacityProvider(
 	if err := ApplyScalingTags(&made); err != nil {
 		return nil, err
 	}
-	err := state.RetryRaces("creating capacity provider "+p.Name, func() error {
+	err := a.retryRaces(ctx, "creating capacity provider "+p.Name, func() error {
 		use, err := a.claimGroup(ctx, &made)
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 
 // requestAttachment asks managed scaling to make a cluster's attachments anew.
 func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName string) error {
-	return state.RetryRaces("attaching the capacity providers of "+clusterName, func() error {
+	return a.retryRaces(ctx, "attaching the capacity providers of "+clusterName, func() error {
 		old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 		if err != nil || old.Rev == 0 {
 			return err
@@ -188,7 +188,7 @@ func (a *CapacityProviders) editProvider(
 		return nil, cluster.Errorf(cluster.CodeClient, "The capacity provider %s is reserved by AWS and cannot be "+
 			"changed or deleted. PutClusterCapacityProviders disassociates it from a cluster.", name)
 	}
-	err := state.RetryRaces("changing capacity provider "+name, func() error {
+	err := a.retryRaces(ctx, "changing capacity provider "+name, func() error {
 		old, err := a.requireProvider(ctx, name)
 		if err != nil {
 			return err

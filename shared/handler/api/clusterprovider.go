@@ -78,7 +78,7 @@ func (a *ClusterProviders) PutClusterProviders(
 	if len(next.ScaledProviders())+len(gone) == 0 {
 		next.Status = cluster.AttachmentsComplete
 	}
-	err = state.RetryRaces("writing the capacity providers of cluster "+clusterName, func() error {
+	err = a.retryRaces(ctx, "writing the capacity providers of cluster "+clusterName, func() error {
 		claims, err := a.claimWrites(ctx, clusterName, next.ScaledProviders())
 		if err != nil {
 			return err

@@ -29,15 +29,15 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 // larger node buffer, for example, leaves an instance less to give than a decision under way
 // assumes.
 func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
-	return state.RetryRaces("configuring cluster "+c.Cluster, func() error {
+	return a.retryRaces(ctx, "configuring cluster "+c.Cluster, func() error {
 		old, err := a.ClusterConfiguration(ctx, c.Cluster)
 		if err != nil {
 			return err
 		}
-		return state.CommitNarrowing(ctx, a.State, c.Cluster, func(stamp int64) (state.Row, error) {
+		return state.TryNarrowing(ctx, a.State, c.Cluster, func(stamp int64) ([]state.Write, error) {
 			next := *c
 			next.Head = cluster.Head{Cluster: c.Cluster, Rev: old.Rev + 1, Stamp: stamp}
-			return &next, nil
+			return []state.Write{{Put: &next}}, nil
 		})
 	})
 }

@@ -64,7 +64,7 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 			return nil, err
 		}
 	}
-	err := state.RetryRaces("creating node group "+spec.Name, func() error { return n.commitNodeGroup(ctx, g) })
+	err := n.retryRaces(ctx, "creating node group "+spec.Name, func() error { return n.commitNodeGroup(ctx, g) })
 	if errors.Is(err, errNameTaken) {
 		old, err := n.findNodeGroup(ctx, spec.Cluster, spec.Name)
 		return resolveNodeGroupConflict(old, spec, err)

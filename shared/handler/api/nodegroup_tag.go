@@ -13,7 +13,7 @@ import (
 func (n *NodeGroups) TagNodeGroup(
 	ctx context.Context, of cluster.NodeGroupRef, set map[string]string, remove []string,
 ) error {
-	return state.RetryRaces("tagging node group "+of.Name, func() error {
+	return n.retryRaces(ctx, "tagging node group "+of.Name, func() error {
 		g, err := n.findNodeGroup(ctx, of.Cluster, of.Name)
 		switch {
 		case err != nil:

@@ -41,7 +41,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 	}
 	// The tasks are read under the placement version that the commit moves, so no decision to stop
 	// one can come in between.
-	err = state.CommitNarrowingAll(ctx, a.State, clusterName, func(stamp int64) ([]state.Write, error) {
+	protect := func(stamp int64) ([]state.Write, error) {
 		var writes []state.Write
 		// The function runs again after a lost race.
 		out, failed = nil, nil
@@ -64,6 +64,9 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 			return nil, errUnchanged
 		}
 		return writes, nil
+	}
+	err = a.retryRaces(ctx, "protecting tasks", func() error {
+		return state.TryNarrowing(ctx, a.State, clusterName, protect)
 	})
 	if errors.Is(err, errUnchanged) {
 		err = nil

@@ -23,7 +23,7 @@ func (a *Tags) TagResource(ctx context.Context, of cluster.ResourceARN, set map[
 	if rules && of.Kind == "service" {
 		return a.tagService(ctx, of, set, remove)
 	}
-	return state.RetryRaces("tagging "+of.Name, func() error {
+	return a.retryRaces(ctx, "tagging "+of.Name, func() error {
 		row, tags, err := a.findTagged(ctx, of)
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ func (a *Tasks) StopTask(ctx context.Context, clusterName, id, reason string) (*
 // node-group-upgrade stops tasks with it.
 func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
 	var out *cluster.Task
-	err := state.RetryRaces("stopping task "+id, func() error {
+	err := a.retryRaces(ctx, "stopping task "+id, func() error {
 		t, err := a.findTask(ctx, clusterName, id)
 		if err != nil {
 			return err

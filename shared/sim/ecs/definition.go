@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/wire/awsjson"
 )
 
 // definition is one revision of a task definition, as stored. Def never changes but for its status.
@@ -69,10 +71,8 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range in.PlacementConstraints {
-		if c.Type != types.TaskDefinitionPlacementConstraintTypeMemberOf {
-			return nil, clientError("Placement constraints of task definitions must be of type memberOf.")
-		}
+	if err := checkDefinitionConstraints(in.PlacementConstraints); err != nil {
+		return nil, err
 	}
 	d := &definition{Tags: in.Tags, Def: types.TaskDefinition{
 		Family: in.Family, ContainerDefinitions: containers, Cpu: cpu, Memory: memory, NetworkMode: in.NetworkMode,
@@ -85,8 +85,41 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 		Compatibilities:       compatibilities(in), Status: types.TaskDefinitionStatusActive, RegisteredAt: &now,
 		RegisteredBy: new("arn:aws:iam::" + e.kernel.Account.ID + ":root"),
 	}}
+	if err := checkDefinitionSize(d.Def, in.ContainerDefinitions); err != nil {
+		return nil, err
+	}
 	d.Def.RequiresAttributes = requiredAttributes(&d.Def)
 	return d, nil
+}
+
+// maxDefinition is how many bytes a task definition may have (ECS service quotas).
+const maxDefinition = 64 << 10
+
+// checkDefinitionSize refuses a definition that is too long as JSON, with the containers as they
+// were sent and without what ECS adds.
+func checkDefinitionSize(d types.TaskDefinition, sent []types.ContainerDefinition) error {
+	d.ContainerDefinitions, d.Compatibilities, d.RegisteredAt, d.RegisteredBy, d.Status = sent, nil, nil, nil, ""
+	text, err := awsjson.EncodeOutput("RegisterTaskDefinition", &ecs.DescribeTaskDefinitionOutput{TaskDefinition: &d})
+	if err == nil && len(text) > maxDefinition {
+		return clientError("Actual length: '%d'. Max allowed length is '%d' bytes.", len(text), maxDefinition)
+	}
+	return err
+}
+
+// checkDefinitionConstraints refuses constraints that no instance could be compared with.
+func checkDefinitionConstraints(constraints []types.TaskDefinitionPlacementConstraint) error {
+	for _, c := range constraints {
+		if c.Type != types.TaskDefinitionPlacementConstraintTypeMemberOf {
+			return clientError("constraint.type '%.40s' is not supported.", c.Type)
+		}
+		if value(c.Expression) == "" {
+			return clientError("A placement constraint of type memberOf must have an expression.")
+		}
+		if _, err := constraint.ParseQuery(*c.Expression); err != nil {
+			return clientError("Placement constraint expression is not valid: %s", err)
+		}
+	}
+	return nil
 }
 
 // clientError is how ECS refuses a task definition.

@@ -23,6 +23,8 @@ type Guard struct {
 	Audit *slog.Logger
 	// Log gets faults: panics, and errors that are no answer of the API.
 	Log *slog.Logger
+	// Reads and Changes bound how many operations of each kind run at once; nil bounds none.
+	Reads, Changes *Limit
 }
 
 // Admit refuses requests that no client may send: on loopback, those that a web page could have
@@ -48,6 +50,14 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 		orDiscard(g.Audit).WarnContext(ctx, "refused through the API", "operation", operation, "principal", principal)
 		return err
 	}
+	limit := g.Changes
+	if access.RightFor(operation) == access.Read {
+		limit = g.Reads
+	}
+	if err := limit.begin(ctx); err != nil {
+		return err
+	}
+	defer limit.end()
 	err = do()
 	if err != nil && cluster.ErrorCode(err) == cluster.CodeServer {
 		log.Error("operation failed", "operation", operation, "principal", principal, "error", err)

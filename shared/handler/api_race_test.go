@@ -1,0 +1,83 @@
+package handler_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/operation"
+	"berth/shared/state"
+)
+
+// A call that loses races waits, longer each time, and then succeeds. One that never wins is
+// throttled: SDKs repeat it.
+func TestAPI_Races(t *testing.T) {
+	begin := func(t *testing.T, races int) (*world, *int) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		w.pump()
+		spy, commits := &spyState{Store: w.store}, 0
+		spy.beforeCommit = func(c state.Commit) error {
+			if commits++; commits <= races && c.Version >= 0 {
+				w.bump() // placement, or another caller, comes first
+			}
+			return nil
+		}
+		w.api.State = spy
+		return w, &commits
+	}
+	scale := func(w *world) error {
+		_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
+			Desired: new(0)})
+		return err
+	}
+	t.Run("AreWaitedFor", func(t *testing.T) {
+		w, commits := begin(t, 60)
+		at := w.clock.now
+		if err := scale(w); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "commits", *commits, 61)
+		if took := w.clock.now.Sub(at); took < time.Second || took > 10*time.Second {
+			t.Errorf("took %s", took)
+		}
+	})
+	t.Run("WithoutEnd", func(t *testing.T) {
+		w, _ := begin(t, 1_000_000)
+		at := w.clock.now
+		wantCode(t, scale(w), cluster.CodeThrottling, "Rate exceeded")
+		if took := w.clock.now.Sub(at); took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("gave up after %s", took)
+		}
+	})
+	// DeleteCluster may come between any two steps of a call.
+	t.Run("WithDeleteCluster", func(t *testing.T) {
+		for name, call := range map[string]func(w *world) error{
+			"UpdateService": scale,
+			"CreateService": func(w *world) error {
+				_, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "new",
+					TaskDefinition: "web", Desired: new(1)})
+				return err
+			},
+			"UpdateTaskProtection": func(w *world) error {
+				_, _, err := w.api.TaskProtections.ProtectTasks(ctx, prod, []string{w.tasks()[0].ID}, time.Hour)
+				return err
+			},
+			"PutConfiguration": func(w *world) error {
+				return w.api.Configurations.PutConfiguration(ctx,
+					&cluster.Configuration{Head: cluster.Head{Cluster: prod}})
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w, _ := begin(t, 0)
+				meta := state.Key{Cluster: prod, Sort: state.PrefixMeta}
+				w.api.State.(*spyState).beforeCommit = func(state.Commit) error {
+					_, err := w.store.Write(ctx, state.Write{Delete: &meta})
+					return err
+				}
+				wantCode(t, call(w), cluster.CodeClusterNotFound, "Cluster not found.")
+			})
+		}
+	})
+}

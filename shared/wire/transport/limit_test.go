@@ -1,0 +1,79 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/transport"
+)
+
+// No more reads than the limit run at once. Those beyond the queue are throttled, those in the
+// queue run when one ends, and one whose caller leaves runs never.
+func TestReadsAreLimited(t *testing.T) {
+	g := transport.Guard{Reads: transport.NewLimit(2, 2, time.Minute)}
+	release, started := make(chan struct{}), make(chan struct{}, 10)
+	hold := func() error {
+		started <- struct{}{}
+		<-release
+		return nil
+	}
+	var done sync.WaitGroup
+	for range 2 {
+		done.Go(func() { _ = g.Run(context.Background(), "ListTasks", hold) })
+		<-started
+	}
+	var ran atomic.Int64
+	leaving, leave := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	go func() {
+		left <- g.Run(leaving, "ListTasks", func() error { ran.Add(100); return nil })
+	}()
+	done.Go(func() {
+		if err := g.Run(context.Background(), "ListTasks", func() error { ran.Add(1); return nil }); err != nil {
+			t.Errorf("the read in the queue: %v", err)
+		}
+	})
+	// Two wait once a third one is refused.
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		err := g.Run(ctx, "ListTasks", func() error { return nil })
+		cancel()
+		if cluster.ErrorCode(err) == cluster.CodeThrottling {
+			if got := err.Error(); got != "ThrottlingException: Rate exceeded" {
+				t.Errorf("refused with %q", got)
+			}
+			break
+		}
+	}
+	if err := g.Run(context.Background(), "CreateService", func() error { return nil }); err != nil {
+		t.Errorf("a change: %v", err)
+	}
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the read whose caller left: %v", err)
+	}
+	if ran.Load() != 0 {
+		t.Errorf("%d ran beside the limit", ran.Load())
+	}
+	close(release)
+	done.Wait()
+	if ran.Load() != 1 {
+		t.Errorf("%d, want the one read that waited", ran.Load())
+	}
+}
+
+// A read that waits too long is throttled.
+func TestReadsWaitForAWhile(t *testing.T) {
+	g := transport.Guard{Reads: transport.NewLimit(1, 5, time.Millisecond)}
+	err := g.Run(context.Background(), "ListTasks", func() error {
+		return g.Run(context.Background(), "DescribeTasks", func() error { return nil })
+	})
+	if cluster.ErrorCode(err) != cluster.CodeThrottling {
+		t.Errorf("got %v", err)
+	}
+}
