@@ -72,6 +72,9 @@ func TestCachesAreBounded(t *testing.T) {
 			t.Fatalf("spec %d makes the estimate %d, it was %d", n, now, before)
 		}
 		last = max(last, now)
+		if n := len(e.caches.choosers); e.evictAt <= n || e.evictAt > n+1+n/evictShare {
+			t.Fatalf("with %d choosers the estimate is made again at %d", n, e.evictAt)
+		}
 		if e.caches.choosers[chooserKey{spec, 0}] == nil {
 			t.Fatalf("the chooser of spec %d is not kept", n)
 		}

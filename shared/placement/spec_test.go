@@ -155,3 +155,25 @@ func TestReservedCapacityIsNotFree(t *testing.T) {
 		}
 	}
 }
+
+// With the random strategy chance decides which of equal tasks stop: each about as often, and for a
+// seed always the same.
+func TestStopsAtRandom(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a"), oracle.Task("t0", "a"), oracle.Task("t1", "a"), oracle.Task("t2", "a"),
+		oracle.Task("t3", "a"))
+	e, stops := placement.New(s), map[string]int{}
+	spec := &placement.Spec{Owner: "web", Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyRandom}}}
+	for seed := range uint64(400) {
+		r := placement.Request{Spec: spec, Count: 1, Seed: seed}
+		first, again := e.ChooseStops(r, s.TasksOf("web")), e.ChooseStops(r, s.TasksOf("web"))
+		if len(first) != 1 || len(again) != 1 || first[0] != again[0] {
+			t.Fatalf("seed %d stops %s, then %s", seed, oracle.IDs(first), oracle.IDs(again))
+		}
+		stops[first[0].ID]++
+	}
+	for id, n := range stops {
+		if n < 60 || n > 140 || len(stops) != 4 {
+			t.Errorf("of 400 seeds, %d stop %s", n, id)
+		}
+	}
+}

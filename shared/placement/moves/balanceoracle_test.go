@@ -387,3 +387,26 @@ func TestReasonsOfSpreading(t *testing.T) {
 		}
 	}
 }
+
+// Of two metrics the reason names the one that the move improves more.
+func TestReasonNamesTheMetric(t *testing.T) {
+	for _, uneven := range []string{"m", "n"} {
+		other := map[string]string{"m": "n", "n": "m"}[uneven]
+		rows := []state.Row{oracle.Configuration(cluster.Configuration{})}
+		for _, id := range []string{"a", "b"} {
+			rows = append(rows, oracle.Instance(id, oracle.Metric("m", 100), oracle.Metric("n", 100)))
+		}
+		load := func(on, off int64) oracle.TaskOption {
+			return func(t *cluster.Task) {
+				t.Needs, t.Reported = cluster.Resources{}, map[string]int64{uneven: on, other: off}
+			}
+		}
+		rows = append(rows, oracle.Task("t1", "a", load(30, 1)), oracle.Task("t2", "a", load(30, 1)),
+			oracle.Task("t3", "b", load(0, 40)), oracle.Task("t4", "a", load(0, 40), oracle.Owner("stays")))
+		p := planBalance(t, rows, movers(packed("web")), 20_000, 1)
+		if len(p.Moves) != 1 || !strings.HasPrefix(p.Moves[0].Why,
+			uneven+" on a goes from 60 to 30, on b from 0 to 30") {
+			t.Errorf("%+v", p.Moves)
+		}
+	}
+}

@@ -363,3 +363,58 @@ func TestRequirementsAreToldApart(t *testing.T) {
 		t.Errorf("masks are %b and %b, expected one set that the T4 satisfies", pool("t").mask, pool("a").mask)
 	}
 }
+
+// Scores are kept until the snapshot or the epoch changes: asked again, nothing is computed again.
+func TestScoresAreKept(t *testing.T) {
+	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 16, 4, "T4"), gpurows.Instance("b", 16, 4, "A10")),
+		gpurows.Needs(4, 1000), gpurows.Needs(8, 500))
+	p := newEpoch(s)
+	asked := []cluster.Resources{gpurows.Needs(4, 1000), gpurows.Needs(8, 500)}
+	var first []float64
+	for _, v := range s.InstancesByIndex() {
+		for _, needs := range asked {
+			first = append(first, p.Score(v, &needs))
+			if p.lastNeeds != needs || p.needsNumbers[needs] != p.lastNumber {
+				t.Errorf("the needs asked for last are %+v with number %d", p.lastNeeds, p.lastNumber)
+			}
+		}
+	}
+	shapes := len(p.shapes.all)
+	for i := range p.mix.pools { // whoever computed again would find something else
+		p.mix.pools[i].price += 1000
+	}
+	for n, v := range s.InstancesByIndex() {
+		v.CPU /= 2
+		for k, needs := range asked {
+			if got := p.Score(v, &needs); got != first[n*len(asked)+k] {
+				t.Errorf("score on %s is %g, before %g", v.ID, got, first[n*len(asked)+k])
+			}
+		}
+	}
+	if len(p.shapes.all) != shapes || len(p.needsNumbers) != len(asked) {
+		t.Errorf("%d shapes and %d needs are known, before %d and %d", len(p.shapes.all), len(p.needsNumbers), shapes,
+			len(asked))
+	}
+}
+
+// The mix is learned again after as many changes as there are tasks, if these have grown by more
+// than half, and else after twice as many changes as the last time, up to all tasks and instances.
+func TestWhenTheMixIsLearnedAgain(t *testing.T) {
+	s := snapshotOf(gpurows.Instance("a", 16, 4, "T4"))
+	for n := range 29 {
+		s.Put(gpurows.Task(fmt.Sprint(n), "", gpurows.CPUNeeds(1)))
+	}
+	for _, c := range []struct {
+		last, now    int // GPU tasks
+		length, want uint64
+	}{{4, 7, 10, 7}, {4, 6, 10, 20}, {4, 6, 14, 28}, {4, 6, 25, 30}, {40, 50, 10, 50}, {0, 0, 10, 20}, {5, 0, 0, 1}} {
+		p := &Scorer{snap: s, mix: &learnedMix{taskCount: c.now}, epochLength: c.length}
+		if got := p.relearnAfter(&learnedMix{taskCount: c.last}); got != c.want {
+			t.Errorf("from %d to %d tasks, after %d changes: again after %d, expected %d", c.last, c.now, c.length, got,
+				c.want)
+		}
+		if got := p.relearnAfter(nil); got != uint64(max(1, c.now)) {
+			t.Errorf("%d tasks, for the first time: again after %d", c.now, got)
+		}
+	}
+}
