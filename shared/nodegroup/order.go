@@ -47,7 +47,7 @@ func randomRank(seed uint64, id string) uint64 {
 // compareNumbered compares names that contain numbers as people do: ud2 comes before ud10.
 func compareNumbered(a, b string) int {
 	const digits = "0123456789"
-	for a != "" && b != "" {
+	for { // ends where one has no further number
 		i, j := strings.IndexAny(a, digits), strings.IndexAny(b, digits)
 		if i < 0 || j < 0 || a[:i] != b[:j] {
 			break

@@ -30,8 +30,8 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// Each wait of a phase ends after its time, in whole seconds. A wait without a time never ends, and
-// one that was known before is not told again.
+// Each wait of a phase ends after its time, in whole milliseconds. A wait without a time never
+// ends, and one that was known before is not told again.
 func TestNewWaitEnds(t *testing.T) {
 	limits := cluster.UpdateTimeouts{Launch: time.Minute, Drain: 2 * time.Minute, Terminate: 3 * time.Minute,
 		Domain: 4 * time.Minute, Health: 5 * time.Minute}
@@ -57,9 +57,9 @@ func TestNewWaitEnds(t *testing.T) {
 		if got := nodegroup.NewWaitEnds(u, u); len(got) > 0 {
 			t.Errorf("%s: %v are told again", phase, got)
 		}
-		u.WaitingSince = at(100).Add(time.Millisecond)
-		if got := nodegroup.NewWaitEnds(nil, u); len(want) > 0 && got[0] != expected[0].Add(time.Second) {
-			t.Errorf("%s: the wait ends at %v, expected a second later", phase, got[0])
+		u.WaitingSince = at(100).Add(time.Microsecond)
+		if got := nodegroup.NewWaitEnds(nil, u); len(want) > 0 && got[0] != expected[0].Add(time.Millisecond) {
+			t.Errorf("%s: the wait ends at %v, expected a millisecond later", phase, got[0])
 		}
 		if u.Timeouts = (cluster.UpdateTimeouts{}); len(nodegroup.NewWaitEnds(nil, u)) > 0 {
 			t.Errorf("%s: waits without a time end at %v", phase, nodegroup.NewWaitEnds(nil, u))
@@ -75,5 +75,24 @@ func TestMadeGroupsKeepTheirTypes(t *testing.T) {
 	}
 	if g := madeGroup(t, nil); len(g.Machines.InstanceTypes) != 1 {
 		t.Errorf("without types: %v", g.Machines.InstanceTypes)
+	}
+}
+
+// No call that creates something begins when the node group could be forgotten before its effect is
+// seen.
+func TestNothingIsForgottenThatMayComeYet(t *testing.T) {
+	g := madeGroup(t, func(g *cluster.NodeGroup) { g.Machines.CreatingSince = noon })
+	last := 0
+	for second := range 600 {
+		now := noon.Add(time.Duration(second) * time.Second)
+		if nodegroup.MayCreate(g, now) {
+			if last = second; nodegroup.MayForget(g, now) {
+				t.Fatalf("after %d s a call may begin, and the group be forgotten", second)
+			}
+		}
+	}
+	if !nodegroup.MayForget(g, noon.Add(600*time.Second)) || last == 0 || nodegroup.MayCreate(g, noon.Add(time.Hour)) {
+		t.Errorf("calls begin for %d s; later the group may be forgotten: %v", last,
+			nodegroup.MayForget(g, noon.Add(600*time.Second)))
 	}
 }
