@@ -207,6 +207,17 @@ func TestZonesAreRebalancedUnlessProtectedOrSuspended(t *testing.T) {
 func TestGroupCallsAreRefused(t *testing.T) {
 	w := newGroupWorld(t, 0, nil)
 	w.made("ECS_CLUSTER=c", "DesiredCapacity", "1")
+	for _, step := range [][]string{
+		{"CreateLaunchTemplate", "LaunchTemplateData.IamInstanceProfile.Name", "none"},
+		{"CreateLaunchTemplateVersion", "LaunchTemplateData.IamInstanceProfile.Arn",
+			"arn:aws:iam::1:instance-profile/a"},
+	} {
+		if status, answer := w.asked("2016-11-15", step[0], append(step[1:3:3], "LaunchTemplateName", "profile",
+			"LaunchTemplateData.ImageId", "ami-7", "LaunchTemplateData.InstanceType",
+			"t3.medium")...); status != http.StatusOK {
+			t.Fatal(answer)
+		}
+	}
 	ids := []string{"AutoScalingGroupName", "asked", "ProtectedFromScaleIn", "true"}
 	for n := range 51 {
 		ids = append(ids, "InstanceIds.member."+strconv.Itoa(n+1), "i-1")
@@ -233,6 +244,12 @@ func TestGroupCallsAreRefused(t *testing.T) {
 		{"NoSuchTemplate", "2011-01-01", "CreateAutoScalingGroup",
 			append(zone[:len(zone):len(zone)], "LaunchTemplate.LaunchTemplateName", "none"),
 			"valid fully-formed launch template"},
+		{"NoSuchProfile", "2011-01-01", "CreateAutoScalingGroup",
+			append(zone[:len(zone):len(zone)], "LaunchTemplate.LaunchTemplateName", "profile"),
+			"Value (none) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"},
+		{"NoSuchProfileARN", "2011-01-01", "UpdateAutoScalingGroup",
+			[]string{"AutoScalingGroupName", "asked", "LaunchTemplate.LaunchTemplateName", "profile",
+				"LaunchTemplate.Version", "2"}, "iamInstanceProfile.arn is invalid. Invalid IAM Instance Profile ARN"},
 		{"UnknownParameter", "2011-01-01", "CreateAutoScalingGroup",
 			append(zone[:len(zone):len(zone)], "PlacementGroup", "x"), "PlacementGroup"},
 		{"Sizes", "2011-01-01", "UpdateAutoScalingGroup", []string{"AutoScalingGroupName", "asked", "MinSize", "7"},

@@ -84,7 +84,7 @@ func Open(o Options) (*AWS, error) {
 	a.Profiles = iam.NewProfiles(k)
 	a.Roles = iam.NewRoles(k, a.Profiles)
 	a.Groups = autoscaling.NewGroups(k, autoscaling.Options{
-		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch,
+		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch, HasProfile: a.Profiles.Exists,
 		EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
 		LaunchAfter: cmp.Or(o.LaunchAfter, 40*time.Second),
 	})

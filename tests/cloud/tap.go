@@ -135,14 +135,20 @@ func writeAnswer(w http.ResponseWriter, call Call) {
 	_, _ = w.Write(call.Answer)
 }
 
-// Actions returns what IAM checks for the call. For a transaction these are the writes in it.
+// Actions returns what IAM checks for the call. For a transaction these are the writes in it. To
+// create an Auto Scaling group with tags, its creator must also be allowed to tag it: so EKS's own
+// role for node groups is (AWS managed policy reference, AWSServiceRoleForAmazonEKSNodegroup).
 func (c Call) Actions() []string {
 	if c.Operation != "TransactWriteItems" {
 		service := c.Service
 		if service == "monitoring" { // the name that CloudWatch's calls are signed with
 			service = "cloudwatch"
 		}
-		return []string{service + ":" + c.Operation}
+		actions := []string{service + ":" + c.Operation}
+		if c.Operation == "CreateAutoScalingGroup" && bytes.Contains(c.Request, []byte("Tags.member.1.Key=")) {
+			actions = append(actions, "autoscaling:CreateOrUpdateTags")
+		}
+		return actions
 	}
 	var in struct {
 		TransactItems []map[string]json.RawMessage

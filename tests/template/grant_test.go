@@ -123,7 +123,9 @@ func TestOnlyTaggedGroupsMayChange(t *testing.T) {
 				continue
 			}
 			changes++
-			if operation == "CreateAutoScalingGroup" {
+			// To create a group with tags is to tag it.
+			if operation == "CreateAutoScalingGroup" ||
+				operation == "CreateOrUpdateTags" && slices.Contains(g.actions, "autoscaling:CreateAutoScalingGroup") {
 				checkOwnGroups(t, g)
 				continue
 			}

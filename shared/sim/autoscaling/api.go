@@ -113,7 +113,8 @@ func (e *Groups) UseTemplate(_ context.Context, name, template string) error {
 }
 
 // setTemplate sets the launch template of a group, if it can launch from it: the check is that of a
-// launch, on a copy of the group. Instances that run keep the version that they were made from.
+// launch, on a copy of the group, and that the instance profile exists. Instances that run keep the
+// version that they were made from.
 func (e *scaler) setTemplate(g *group, template string) error {
 	next := *g
 	next.Template = template
@@ -121,11 +122,33 @@ func (e *scaler) setTemplate(g *group, template string) error {
 	if err == nil && plan.image == "" {
 		err = cluster.Errorf("", "The request must contain the parameter ImageId")
 	}
+	if err == nil {
+		err = checkProfile(e, template)
+	}
 	if err != nil {
 		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s",
 			errorMessage(err))
 	}
 	g.Template = template
+	return nil
+}
+
+// checkProfile returns EC2's error for a launch template version whose instance profile IAM does not
+// have.
+func checkProfile(e *scaler, template string) error {
+	id, version, _ := strings.Cut(template, ":")
+	_, data, err := e.templates.ResolveTemplate(cluster.TemplateRef{ID: id, Version: version})
+	if err != nil {
+		return err
+	}
+	named, _ := data["IamInstanceProfile"].(map[string]any)
+	for member, kind := range map[string]string{"Name": "name", "Arn": "ARN"} {
+		if given, _ := named[member].(string); given != "" && !e.hasProfile(cluster.LastPart(given)) {
+			return cluster.Errorf("InvalidParameterValue",
+				"Value (%.300s) for parameter iamInstanceProfile.%s is invalid. Invalid IAM Instance Profile %s", given,
+				strings.ToLower(member), kind)
+		}
+	}
 	return nil
 }
 

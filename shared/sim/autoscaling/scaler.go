@@ -33,6 +33,8 @@ type Options struct {
 	Machines  Machines
 	Templates *ec2.Templates
 	Alarms    *cloudwatch.Service
+	// HasProfile reports whether an instance profile exists. It belongs in a step.
+	HasProfile func(name string) bool
 	// EventSource is the source of the events of groups.
 	EventSource string
 	// LaunchAfter is how long a launch takes until the instance is in service.
@@ -47,6 +49,7 @@ type scaler struct {
 	machines    Machines
 	templates   *ec2.Templates
 	alarms      *cloudwatch.Service
+	hasProfile  func(name string) bool
 	eventSource string
 	launchAfter time.Duration
 	byName      map[string]*group // the rows of the table
@@ -63,8 +66,8 @@ type Groups struct {
 func NewGroups(k *kernel.Kernel, o Options) *Groups {
 	table := kernel.NewTable[*group](bucket)
 	s := &scaler{
-		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, eventSource: o.EventSource,
-		launchAfter: o.LaunchAfter, byName: table.Rows,
+		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, hasProfile: o.HasProfile,
+		eventSource: o.EventSource, launchAfter: o.LaunchAfter, byName: table.Rows,
 	}
 	o.Alarms.ObserveMetrics(s.applyPolicies)
 	return &Groups{s, table}

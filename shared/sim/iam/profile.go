@@ -38,6 +38,9 @@ func NewProfiles(k *kernel.Kernel) *Profiles {
 	return &Profiles{Table: kernel.NewTable[*profile](bucket), kernel: k}
 }
 
+// Exists reports whether there is a profile. It belongs in a step.
+func (e *Profiles) Exists(name string) bool { return e.Rows[name] != nil }
+
 // notFound is IAM's error for a profile that is not there.
 func notFound(name string) error {
 	return cluster.Errorf("NoSuchEntity", "Instance Profile %.128s cannot be found.", name)

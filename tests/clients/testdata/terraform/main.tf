@@ -15,6 +15,8 @@ variable "installation" {} # may change the groups
 variable "image" { default = "nginx:1" }
 variable "desired" { default = 2 }
 variable "ami" { default = "ami-1" }
+variable "team" { default = "made" }
+variable "effect" { default = "NO_SCHEDULE" }
 variable "release" { default = "al2023-ami-ecs-hvm-2023.0.20260901-kernel-6.1-x86_64" }
 
 provider "aws" {
@@ -217,7 +219,12 @@ resource "aws_eks_node_group" "made" {
   update_config {
     max_unavailable = 1
   }
-  labels = { team = "made" }
+  labels = { (var.team) = "yes", stays = "here" }
+  taint {
+    key    = "dedicated"
+    value  = "made"
+    effect = var.effect
+  }
 }
 
 output "desired" {
