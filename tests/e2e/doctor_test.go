@@ -20,6 +20,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/doctor"
@@ -137,6 +138,10 @@ func (c *clinic) openGroup() {
 	c.callIAM("PutRolePolicy", "RoleName", "node", "PolicyName", "agent", "PolicyDocument", agent)
 	c.callIAM("CreateInstanceProfile", "InstanceProfileName", "node")
 	c.callIAM("AddRoleToInstanceProfile", "InstanceProfileName", "node", "RoleName", "node")
+	// Auto Scaling wants the profile to exist, too: the simulated one asks the simulated IAM.
+	profiles := iam.NewFromConfig(c.tier.SimulatedConfig())
+	mustSucceed(profiles.CreateInstanceProfile(ctx,
+		&iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("node")}))(&c.scenario)
 	c.createGroup(1)
 	elsewhere := base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\necho ECS_CLUSTER=other >> /etc/ecs/ecs.config\n"))
 	for _, userData := range []string{c.userData(), elsewhere} {
@@ -181,6 +186,9 @@ func (c *clinic) closeGroup() {
 		&ecs.DeleteCapacityProviderInput{CapacityProvider: aws.String("clinic-provider")}))(&c.scenario)
 	mustSucceed(c.groups.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{
 		AutoScalingGroupName: &c.group, ForceDelete: aws.Bool(true)}))(&c.scenario)
+	profiles := iam.NewFromConfig(c.tier.SimulatedConfig())
+	mustSucceed(profiles.DeleteInstanceProfile(ctx,
+		&iam.DeleteInstanceProfileInput{InstanceProfileName: aws.String("node")}))(&c.scenario)
 	c.await("no machine", func() bool { return len(c.instances()) == 0 })
 	mustSucceed(c.api.DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: &c.cluster}))(&c.scenario)
 }
