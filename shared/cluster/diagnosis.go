@@ -75,9 +75,12 @@ func (d *Diagnosis) String() string {
 	return head + ": " + strings.Join(parts, ", ")
 }
 
-func (d *Diagnosis) sortedRejections() []Rejection {
-	out := slices.Clone(d.Rejected)
-	slices.SortFunc(out, func(a, b Rejection) int {
+func (d *Diagnosis) sortedRejections() []*Rejection {
+	out := make([]*Rejection, len(d.Rejected))
+	for i := range out {
+		out[i] = &d.Rejected[i]
+	}
+	slices.SortFunc(out, func(a, b *Rejection) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Detail, b.Detail))
 	})
 	return out

@@ -46,7 +46,7 @@ func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string
 const reportDelay = 30 * time.Minute
 
 // continueBackoff applies outcomes to what the throttle row says.
-func continueBackoff(b cluster.Backoff, outcomes []outcome, l Limits) cluster.Backoff {
+func continueBackoff(b cluster.Backoff, outcomes []*outcome, l Limits) cluster.Backoff {
 	if b.Settled.IsZero() {
 		b.Earlier, b.Settled = b.Failures, b.Since
 	}
@@ -83,26 +83,26 @@ type outcome struct {
 }
 
 // outcomesOf returns the outcomes of each revision that has a backoff, in order of time.
-func outcomesOf(tasks []*cluster.Task, backoffs map[string]cluster.Backoff) map[string][]outcome {
+func outcomesOf(tasks []*cluster.Task, backoffs map[string]cluster.Backoff) map[string][]*outcome {
 	if len(backoffs) == 0 {
 		return nil
 	}
-	outcomes := map[string][]outcome{}
+	outcomes := map[string][]*outcome{}
 	for _, t := range tasks {
 		if _, ok := backoffs[t.Revision]; !ok {
 			continue
 		}
 		switch {
 		case !t.Started.IsZero():
-			outcomes[t.Revision] = append(outcomes[t.Revision], outcome{at: t.Started.Time(), ran: true, task: t})
+			outcomes[t.Revision] = append(outcomes[t.Revision], &outcome{at: t.Started.Time(), ran: true, task: t})
 		case t.NeverRan():
 			started := cmp.Or(t.ClaimedAt, t.CreatedAt)
 			outcomes[t.Revision] = append(outcomes[t.Revision],
-				outcome{at: t.Stopped.Time(), started: started.Time(), task: t})
+				&outcome{at: t.Stopped.Time(), started: started.Time(), task: t})
 		}
 	}
 	for _, of := range outcomes {
-		slices.SortFunc(of, func(a, b outcome) int {
+		slices.SortFunc(of, func(a, b *outcome) int {
 			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.task.ID, b.task.ID))
 		})
 	}
@@ -110,7 +110,7 @@ func outcomesOf(tasks []*cluster.Task, backoffs map[string]cluster.Backoff) map[
 }
 
 // applyOutcome returns the backoff after one more outcome.
-func applyOutcome(b cluster.Backoff, o outcome, l Limits) cluster.Backoff {
+func applyOutcome(b cluster.Backoff, o *outcome, l Limits) cluster.Backoff {
 	switch {
 	case o.ran && o.at.After(b.Since):
 		return cluster.Backoff{}
