@@ -122,6 +122,10 @@ func TestMoveLimits(t *testing.T) {
 			newTask("t3", pendingTask, replacing("t1"))), 1, 0},
 		{"StopFirstWhereMaximumPercentLeavesNoRoom", with(2, 50, 100, newTask("t1"), newTask("t2")), 0, 1},
 		{"NoneWhileTasksAreMissing", with(3, 100, 200, newTask("t1"), newTask("t2")), 0, 0},
+		{"NoneWhileAReplacementThatJustEndedHasToWait", with(2, 100, 200, newTask("t1"), newTask("t2"),
+			newTask("t3", createdAgo(time.Second), endedTask, replacing("t1"))), 0, 0},
+		{"AgainWhenItHasWaited", with(2, 100, 200, newTask("t1"), newTask("t2"),
+			newTask("t3", createdAgo(10*time.Second), endedTask, replacing("t1"))), 2, 0},
 		{"NoneWhileTasksAreTooMany", with(1, 100, 200, newTask("t1"), newTask("t2")), 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

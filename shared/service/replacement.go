@@ -101,12 +101,13 @@ func finishReplacements(v view) (d decision) {
 }
 
 // limitMoves says how many tasks may move to other instances: none while anything else is to be
-// done or starts are held back, and one at a time after a failed start (S7).
+// done or starts are held back, also because a replacement ended soon after its start (S6), and one
+// at a time after a failed start (S7).
 func limitMoves(v view) (d decision) {
 	p := v.primary()
 	d.moves.InProgress = p.pairsInProgress()
 	distrusted := p.failingCount() - toReplaceCount(v, p) // they stay, and count as tasks that work
-	if len(v.refused) > 0 || !v.onlyPrimaryLeft() || v.acted ||
+	if len(v.refused) > 0 || !v.onlyPrimaryLeft() || v.acted || p.justEnded > 0 ||
 		p.stayingCount()+distrusted != v.desired || toReplaceCount(v, p)+p.drainingCount() > 0 {
 		return d
 	}
