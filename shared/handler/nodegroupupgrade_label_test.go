@@ -142,12 +142,12 @@ func TestNodeGroups_ChangesLabels(t *testing.T) {
 		want(t, "tier", w.instance(pool.groups["a"].Instances[1].ID[2:]).Attributes["tier"], "db")
 	})
 	t.Run("SizesThatAreRefusedChangeNoLabel", func(t *testing.T) {
-		u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
+		_, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
 			Labels: &cluster.LabelsChange{Remove: []string{"tier"}}, Sizes: &cluster.SizesChange{Max: new(0)},
 			Params: "sizes"})
 		wantCode(t, err, cluster.CodeInvalidParameter, "maxSize at least 1")
 		pool.groups["a"].Max = 9
-		u, err = n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
+		u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web",
 			Labels: &cluster.LabelsChange{Remove: []string{"tier"}}, Sizes: &cluster.SizesChange{Desired: new(10)},
 			Params: "desired"})
 		want(t, "error", err, nil)

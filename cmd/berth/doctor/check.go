@@ -121,17 +121,17 @@ func notChecked(thing string, err error) Finding {
 	return Finding{Verdict: Unknown, Thing: thing, Value: fmt.Sprintf("not checked: %v", err)}
 }
 
-// Missing is the error of something that does not exist. Unsupported is that of a group that
+// ErrMissing is the error of something that does not exist. ErrUnsupported is that of a group that
 // launches by a launch configuration.
 var (
-	Missing     = errors.New("it does not exist")
-	Unsupported = errors.New("it has a launch configuration, expected a launch template")
+	ErrMissing     = errors.New("it does not exist")
+	ErrUnsupported = errors.New("it has a launch configuration, expected a launch template")
 )
 
 // unreadable returns the finding of something that could not be read: a failure if that is because
 // it does not exist.
 func (f *Facts) unreadable(thing string, err error) Finding {
-	if errors.Is(err, Missing) {
+	if errors.Is(err, ErrMissing) {
 		return Finding{Verdict: Fail, Thing: thing, Value: "it does not exist", Expected: "what template.yaml makes",
 			Remedy: "Deploy the stack again; CloudFormation makes only what it believes to be missing, so delete the " +
 				"resource from the stack first if it was deleted by hand",

@@ -56,7 +56,7 @@ var faults = []fault{
 	{"Boundary", "permissions", Unknown, func(f *Facts) {
 		change(f.Roles, "ApiRole", func(x *Role) { x.Boundary = "arn:b" })
 	}, "permissions boundary arn:b is not checked", ""},
-	{"RoleDeleted", "permissions", Fail, func(f *Facts) { f.Roles["ApiRole"] = Read[Role]{Err: Missing} },
+	{"RoleDeleted", "permissions", Fail, func(f *Facts) { f.Roles["ApiRole"] = Read[Role]{Err: ErrMissing} },
 		"ApiRole: it does not exist", "detect-stack-drift --stack-name prod"},
 	{"TableWithoutExpiry", "table", Warn, func(f *Facts) { f.Table.Got.TTL.Got = "" }, `attribute ""`,
 		"update-time-to-live --table-name prod-Table"},
@@ -132,13 +132,13 @@ var faults = []fault{
 	{"OfAnother", "groups", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group", func(x *Group) { x.Tags["berth:installation"] = "test" })
 	}, "the tag berth:installation is test", "Value=prod"},
-	{"GroupDeleted", "groups", Fail, func(f *Facts) { f.Groups["forge-group"] = Read[Group]{Err: Missing} },
+	{"GroupDeleted", "groups", Fail, func(f *Facts) { f.Groups["forge-group"] = Read[Group]{Err: ErrMissing} },
 		"group forge-group of capacity provider p: it does not exist", ""},
 	{"NoProfile", "groups", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Profile = "" })
 	}, "version 7 of launch template workers has no instance profile", `'{"IamInstanceProfile": {"Name": "NODE"}}'`},
 	{"ProfileDeleted", "groups", Fail, func(f *Facts) {
-		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Roles.Err = Missing })
+		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Roles.Err = ErrMissing })
 	}, "instance profile node does not exist", "create-instance-profile --instance-profile-name node"},
 	{"ProfileWithoutRole", "groups", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Roles.Got = nil })
@@ -356,7 +356,7 @@ func deny[T any](all map[string]Read[T], err error) {
 func TestReportsHaveAFixedOrder(t *testing.T) {
 	f := newFacts(t)
 	deny(f.Rules, &Denied{Action: "a:B"})
-	deny(f.Queues, Missing)
+	deny(f.Queues, ErrMissing)
 	first := Examine(f)
 	var text strings.Builder
 	if err := first.Print(&text); err != nil {

@@ -66,7 +66,7 @@ func checkGroups(f *Facts) Check {
 		thing := fmt.Sprintf("group %s of %s", u.Group, u.By)
 		g, there := f.Groups[u.Group]
 		switch {
-		case !there || g.Err == Missing:
+		case !there || g.Err == ErrMissing:
 			found = append(found, Finding{Verdict: Fail, Thing: thing, Value: "it does not exist",
 				Expected: "the group",
 				Remedy:   "Make the group again, or delete the " + u.By + " through Berth"})
@@ -192,7 +192,7 @@ func (f *Facts) judgeProfile(thing string, t *Template) []Finding {
 			Command: f.aws("ec2 create-launch-template-version --launch-template-name %s --source-version %s "+
 				`--launch-template-data '{"IamInstanceProfile": {"Name": "NODE"}}'`, t.Name, t.Version)}}
 	}
-	if t.Roles.Err == Missing {
+	if t.Roles.Err == ErrMissing {
 		return []Finding{{Verdict: Fail, Thing: thing, Value: "instance profile " + t.Profile + " does not exist",
 			Expected: "the instance profile of " + version, Remedy: "Make it, and add the role",
 			Command: f.aws("iam create-instance-profile --instance-profile-name %s", t.Profile[strings.LastIndexByte(

@@ -93,7 +93,7 @@ func (h configuring) relabelGroup(ctx context.Context, g *cluster.NodeGroup, aut
 	}
 	rows := nodegroup.NewRows()
 	rows.AddAll(instances, h.Clock.Now())
-	return labelling{h.Handler}.labelGroup(ctx, g, auto, rows)
+	return labelling(h).labelGroup(ctx, g, auto, rows)
 }
 
 // useUserData lets a group that Berth makes launch from a launch template version with the node

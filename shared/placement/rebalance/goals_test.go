@@ -198,9 +198,7 @@ func TestBringHomeTakesThePlaceOfAnother(t *testing.T) {
 func TestShiftToBest(t *testing.T) {
 	p := freeProblem(4, 1, 1)
 	p.Weights, p.Distances = Weights{Distance: 1}, make([]int32, 16)
-	for to, d := range []int32{0, -3, -9, -20} {
-		p.Distances[to] = d
-	}
+	copy(p.Distances, []int32{0, -3, -9, -20})
 	p.Instances[3].Capacity[0] = 0 // the nearest has no room
 	found := 0
 	for seed := range uint64(100) {

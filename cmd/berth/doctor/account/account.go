@@ -132,7 +132,7 @@ func explain(action string, err error) error {
 		return strings.Contains(refusal.ErrorCode(),
 			part)
 	}):
-		return doctor.Missing
+		return doctor.ErrMissing
 	}
 	return fmt.Errorf("%s: %s: %s", action, refusal.ErrorCode(), refusal.ErrorMessage())
 }

@@ -70,9 +70,9 @@ func TestErrorsOfCalls(t *testing.T) {
 		want string
 	}{
 		{refusal("AccessDenied"), "needs a:B"}, {refusal("UnauthorizedOperation"), "needs a:B"},
-		{refusal("NoSuchEntity"), doctor.Missing.Error()},
-		{refusal("ResourceNotFoundException"), doctor.Missing.Error()},
-		{refusal("AWS.SimpleQueueService.NonExistentQueue"), doctor.Missing.Error()},
+		{refusal("NoSuchEntity"), doctor.ErrMissing.Error()},
+		{refusal("ResourceNotFoundException"), doctor.ErrMissing.Error()},
+		{refusal("AWS.SimpleQueueService.NonExistentQueue"), doctor.ErrMissing.Error()},
 		{refusal("InternalFailure"), "a:B: InternalFailure: m"}, {errors.New("no route"), "a:B: no route"},
 	} {
 		if got := explain("a:B", c.err); got == nil || got.Error() != c.want {

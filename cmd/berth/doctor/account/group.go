@@ -41,7 +41,7 @@ func (r *groupReader) describeGroups(ctx context.Context, names []string) map[st
 	in := map[string]string{}
 	for n, name := range names {
 		in["AutoScalingGroupNames.member."+strconv.Itoa(n+1)] = name
-		out[name] = doctor.Read[doctor.Group]{Err: doctor.Missing}
+		out[name] = doctor.Read[doctor.Group]{Err: doctor.ErrMissing}
 	}
 	var answer struct {
 		Groups []describedGroup `xml:"DescribeAutoScalingGroupsResult>AutoScalingGroups>member"`
@@ -63,7 +63,7 @@ func (r *groupReader) describeGroups(ctx context.Context, names []string) map[st
 		}
 		reference := cmp.Or(d.Template, d.Mixed)
 		if reference == nil { // a launch configuration
-			g.Template.Err = doctor.Unsupported
+			g.Template.Err = doctor.ErrUnsupported
 		} else {
 			g.Template = resultOf(r.readTemplate(ctx, reference))
 		}
@@ -94,7 +94,7 @@ func (r *groupReader) readTemplate(ctx context.Context, ref *templateReference) 
 		return doctor.Template{}, err
 	}
 	if len(out.Versions) == 0 {
-		return doctor.Template{}, doctor.Missing
+		return doctor.Template{}, doctor.ErrMissing
 	}
 	v := out.Versions[0]
 	return doctor.Template{Name: v.Name, Version: v.Number, UserData: v.UserData,
