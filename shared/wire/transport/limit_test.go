@@ -3,6 +3,7 @@ package transport_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,7 +34,7 @@ func TestReadsAreLimited(t *testing.T) {
 			if err := g.Run(ctx, "ListTasks", do); cluster.ErrorCode(err) != cluster.CodeThrottling {
 				return err
 			}
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 	}
 	var ran atomic.Int64
