@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -37,10 +38,13 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	profile := makeProfile(t)
 	command := exec.CommandContext(t.Context(), path, "--headless=new", "--no-sandbox", "--disable-gpu",
-		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	command.ExtraFiles = []*os.File{commands, out}
 	command.WaitDelay = 10 * time.Second
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +65,27 @@ func startBrowser(t *testing.T) *browser {
 	b.call(t, "Runtime.enable", nil, nil)
 	b.call(t, "Log.enable", nil, nil)
 	return b
+}
+
+// makeProfile returns a folder for the browser's profile. The browser's processes may write to it
+// for a moment after its first process has ended, so it is removed until nothing is left.
+func makeProfile(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pause := time.NewTicker(20 * time.Millisecond)
+		defer pause.Stop()
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-pause.C {
+			if err = os.RemoveAll(folder); err == nil {
+				return
+			}
+		}
+		t.Errorf("removing the browser's profile: %v", err)
+	})
+	return folder
 }
 
 // call sends a command and waits for its answer. Errors that the page logs meanwhile are kept.

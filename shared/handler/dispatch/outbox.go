@@ -18,7 +18,7 @@ import (
 // idleRounds counts the rounds before this one that did nothing.
 func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) error {
 	r := &round{Handler: h, cluster: name, now: h.Clock.Now()}
-	rows, err := h.readOutbox(ctx, name)
+	rows, err := h.readOutbox(ctx, name, r.now)
 	if err != nil {
 		return fmt.Errorf("listing the outbox: %w", err)
 	}
@@ -37,46 +37,46 @@ func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) 
 	return errors.Join(failed...)
 }
 
-// outboxPage is how many outbox rows are read at once. maxOutboxItems is how many starts, and how
-// many stops, a round looks at; the oldest of them share the calls.
-const outboxPage, maxOutboxItems = 64, 20_000
+// firstPage and lastPage bound how many outbox rows are read at once. The first page is small,
+// because a few large rows may use up all calls and the rest would be read for nothing. Pages
+// double from there.
+const firstPage, lastPage = 2, 1024
 
-// readOutbox reads a cluster's outbox, oldest rows first. Where it has more than a page, starts and
-// stops are read apart, so that neither hides the other.
-func (h *Handler) readOutbox(ctx context.Context, name string) ([]*state.Outbox, error) {
-	all := state.Prefix(name, state.PrefixOutbox)
-	all.Limit = outboxPage
-	rows, err := state.ListRows[*state.Outbox](ctx, h.State, all, "outbox rows")
-	if err != nil || len(rows) < all.Limit {
-		return rows, err
-	}
-	starts, stops := all, all
-	starts.To = state.PrefixOutbox + state.OutboxStops
-	stops.From = starts.To
-	rows, err = h.readOutboxPart(ctx, starts)
-	if err != nil {
-		return nil, err
-	}
-	more, err := h.readOutboxPart(ctx, stops)
-	return append(rows, more...), err
-}
+// maxStarts is how many starts that may be carried out now a round looks at; the oldest of them
+// share the calls. Of stops it looks at as many as a full bucket has calls for: to read more of
+// them, round after round, would cost more than their rotation is worth.
+const maxStarts = 20_000
 
-// readOutboxPart reads the rows of a range, page by page, until they have maxOutboxItems items.
-func (h *Handler) readOutboxPart(ctx context.Context, part state.Range) (rows []*state.Outbox, err error) {
-	for items := 0; items < maxOutboxItems; {
-		page, err := state.ListRows[*state.Outbox](ctx, h.State, part, "outbox rows")
+// readOutbox reads a cluster's outbox, oldest rows first. Rows with starts sort before those that
+// have only stops; once it has enough starts it goes on at the stops, so that neither hides the
+// other.
+func (h *Handler) readOutbox(ctx context.Context, name string, now time.Time) (rows []*state.Outbox, err error) {
+	next := state.Prefix(name, state.PrefixOutbox)
+	next.Limit = firstPage
+	firstStop := state.PrefixOutbox + state.OutboxStops
+	for starts, stops := 0, 0; starts < maxStarts && float64(stops) < h.Settings.StartBurst; {
+		page, err := state.ListRows[*state.Outbox](ctx, h.State, next, "outbox rows")
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range page {
-			items += countItems(o)
+			switch {
+			case now.Before(o.NotBefore):
+			case state.KeyOf(o).Sort < firstStop:
+				starts += countItems(o)
+			default:
+				stops += countItems(o)
+			}
 		}
 		rows = append(rows, page...)
-		if len(page) < part.Limit {
+		if len(page) < next.Limit {
 			break
 		}
-		part.From = state.KeyOf(page[len(page)-1]).Sort + "\x00"
-		part.Limit = min(2*part.Limit, 16*outboxPage)
+		next.From = state.KeyOf(page[len(page)-1]).Sort + "\x00"
+		next.Limit = min(2*next.Limit, lastPage)
+		if starts >= maxStarts && next.From < firstStop {
+			next.From, next.Limit, starts = firstStop, firstPage, 0
+		}
 	}
 	return rows, nil
 }
