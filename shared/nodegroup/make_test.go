@@ -100,6 +100,12 @@ enable-spot-instance-draining = true
 "eks.amazonaws.com/nodegroup" = "web"
 "team" = "blue"
 `},
+		"BottlerocketOnDemand": {"BOTTLEROCKET_x86_64", cluster.OnDemand, `[settings.ecs]
+cluster = "prod"
+[settings.ecs.instance-attributes]
+"eks.amazonaws.com/nodegroup" = "web"
+"team" = "blue"
+`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := madeGroup(t, func(g *cluster.NodeGroup) {

@@ -13,15 +13,13 @@ func (setupPhase) advance(u *cluster.Update, v *view) transition {
 		recordBaseline(u, v)
 	}
 	recordGrowth(u, v.group.Desired)
-	if u.Target.Image == "" {
-		return noTransition // its launch template has yet to be read
-	}
 	if t := LaunchTemplateOf(u, v.group); u.Template == "" && t != "" {
 		u.Template = t
 		u.InitiallyUnready = append(u.InitiallyUnready, unconnectedFrom(t, v.nodes)...)
 		return noTransition // which nodes are old is known from here on
 	}
 	switch {
+	// its launch template is yet to be read, made or used
 	case u.Template == "" || v.group.Template != u.Template:
 		return noTransition
 	case len(v.old) == 0:

@@ -46,8 +46,7 @@ func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
 		if !t.IsActive() || !t.HoldsCapacity() || v == nil || !eligibility.InCluster(v) || !v.IsAvailable() {
 			continue
 		}
-		static := c.matcher.static
-		if !static.passes[v.Index] && !static.meetsRequirements(e, v.Index) && !slices.Contains(spec.Avoid, v.ID) ||
+		if !c.matcher.static.meetsRequirements(e, v.Index) && !slices.Contains(spec.Avoid, v.ID) ||
 			c.maxPerInstance > 0 && c.counts.active[int32(v.Index)] > c.maxPerInstance {
 			return true
 		}

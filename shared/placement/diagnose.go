@@ -239,15 +239,10 @@ func summarizeRejections(rejected []cluster.Rejection) []cluster.Rejection {
 // lower id decides between equals.
 func isCloserToFit(c *chooser, report *rejectionReport, i, j int32) bool {
 	f, g := &report.instances[i], &report.instances[j]
-	switch {
-	case f.failedFilters != g.failedFilters:
-		return f.failedFilters < g.failedFilters
-	case report.filters[f.group] != report.filters[g.group]:
-		return report.filters[f.group] > report.filters[g.group]
-	case report.partAvailable(f) != report.partAvailable(g):
-		return report.partAvailable(f) > report.partAvailable(g)
-	}
-	return c.engine.hasLowerID(i, j)
+	return cmp.Or(cmp.Compare(f.failedFilters, g.failedFilters),
+		cmp.Compare(report.filters[g.group], report.filters[f.group]),
+		cmp.Compare(report.partAvailable(g), report.partAvailable(f)),
+		cmp.Compare(c.engine.idLabel[i], c.engine.idLabel[j])) < 0
 }
 
 // partAvailable returns the part of the needed amount that is free, or 0 if the filter has no

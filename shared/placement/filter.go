@@ -147,12 +147,13 @@ func concernsGPUs(c *chooser) bool { return c.spec.Needs.GPUs > 0 }
 // explainGPU counts GPUs. A whole GPU needs a device that is entirely free; a share compares with
 // the most that is free on one device: a task of half a GPU is told "best free 0.3", not "0".
 func explainGPU(c *chooser, i int) cluster.Rejection {
-	per := float64(c.spec.Needs.PerGPU()) / cluster.WholeGPU
-	why := cluster.Rejection{Need: float64(c.spec.Needs.GPUs) * per, Best: float64(c.usableDevices(i)) * per}
-	if c.spec.Needs.GPUs == 1 && per < 1 {
-		why.Best = max(why.Best, float64(c.engine.largestShare[i])/cluster.WholeGPU)
+	per := c.spec.Needs.PerGPU()
+	best := c.usableDevices(i) * per
+	if c.spec.Needs.GPUs == 1 && per < cluster.WholeGPU {
+		best = max(best, int(c.engine.largestShare[i]))
 	}
-	return why
+	return cluster.Rejection{Need: float64(c.spec.Needs.GPUs*per) / cluster.WholeGPU,
+		Best: float64(best) / cluster.WholeGPU}
 }
 
 func concernsENIs(c *chooser) bool { return c.spec.Needs.ENIs > 0 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 
 	"berth/shared/cluster"
@@ -150,13 +151,8 @@ func (p *placer) feasibilityOf(i int) feasibility {
 }
 
 func isRequestedBefore(a, b *preferredInstance) bool {
-	switch {
-	case a.feasibility != b.feasibility:
-		return a.feasibility < b.feasibility
-	case a.placed != b.placed:
-		return a.placed < b.placed
-	}
-	return a.position < b.position
+	return cmp.Or(cmp.Compare(a.feasibility, b.feasibility), cmp.Compare(a.placed, b.placed),
+		cmp.Compare(a.position, b.position)) < 0
 }
 
 // CheckInstance returns the GPU devices that a task of the request would get on the instance, or

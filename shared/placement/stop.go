@@ -209,13 +209,12 @@ func (s *stopSelection) compareNeeds(a, b *cluster.Task) int {
 // compareTasks orders tasks whose instances are equal: by chance if the strategy asks for it, or
 // the younger first.
 func (s *stopSelection) compareTasks(a, b *cluster.Task) int {
+	chance := 0
 	if s.chooser.order.random {
-		if x, y := chanceKey(s.request.Seed, 0, hashInstanceID(a.ID)),
-			chanceKey(s.request.Seed, 0, hashInstanceID(b.ID)); x != y {
-			return cmp.Compare(x, y)
-		}
+		chance = cmp.Compare(chanceKey(s.request.Seed, 0, hashInstanceID(a.ID)),
+			chanceKey(s.request.Seed, 0, hashInstanceID(b.ID)))
 	}
-	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(chance, b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 // stopNextTask chooses the next task of the instance. A task and its replacement count as one:

@@ -28,6 +28,12 @@ func (p *Planner) FindsNothing(m Request) bool {
 	return p.findsNothing(&m)
 }
 
+// PlanAgain plans without a look at what the watch knows.
+func (p *Planner) PlanAgain(m Request) *Plan {
+	p.engine.Sync()
+	return p.planForProblem(p.newProblem(m, nil))
+}
+
 // Violations returns the violations that a look at every task finds.
 func (p *Planner) Violations(m Request) []Violation {
 	return solveProblem(p.newProblem(m, nil)).Violations

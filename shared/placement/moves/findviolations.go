@@ -99,7 +99,8 @@ func violationPriority(s *assignment, v openViolation) int {
 	return alwaysBinding
 }
 
-// isStillBroken reports whether the violation is still there.
+// isStillBroken reports whether a violation that was there at the start, or that a move can leave,
+// is still there: no move leaves too few devices, or a port twice.
 func isStillBroken(s *assignment, v openViolation) bool {
 	switch v.kind {
 	case unplacedTask:
@@ -111,12 +112,8 @@ func isStillBroken(s *assignment, v openViolation) bool {
 	case overloadedCell:
 		_, unbuffered := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 		return unbuffered > 0
-	case faultDomains, upgradeDomains:
-		return s.domainExcess(v) > 0
-	case missingGPU:
-		return !s.gpusSuffice(v.instance)
 	}
-	return s.portsClash(v.instance)
+	return s.domainExcess(v) > 0
 }
 
 // canHelpRepair reports whether the violation would be less without the task.

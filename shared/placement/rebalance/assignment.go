@@ -223,7 +223,7 @@ func (a *assignment) moveSign(t, to int32) int32 {
 type movedTasks struct {
 	weight    int64
 	ofService []int32
-	services  []int32 // with this many moved tasks
+	services  []int32 // with this many moved tasks; from 1 on
 	most      int32
 	all       int
 }
@@ -237,10 +237,8 @@ func newMovedTasks(p *Problem) movedTasks {
 	for _, n := range largest {
 		most = max(most, n)
 	}
-	m := movedTasks{weight: p.Weights.Service, ofService: make([]int32, len(p.Services)),
-		services: make([]int32, most+2)}
-	m.services[0] = int32(len(p.Services))
-	return m
+	return movedTasks{weight: p.Weights.Service, ofService: make([]int32, len(p.Services)),
+		services: make([]int32, most+1)}
 }
 
 // change counts sign more moved tasks of the service, and returns the change of the cost.

@@ -24,9 +24,7 @@ func (s *annealing) rearrange() {
 	}
 	if ok && s.putLifted() && s.accepts(s.cost-before) {
 		for _, m := range s.lifted {
-			if s.at[m.task] != m.from {
-				s.journal.note(m.task, m.from)
-			}
+			s.journal.note(m.task, m.from)
 		}
 	} else {
 		s.returnLifted()

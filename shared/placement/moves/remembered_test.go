@@ -1,0 +1,239 @@
+package moves_test
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/placement"
+	"berth/shared/placement/moves"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+	"berth/tests/oracle"
+)
+
+// A small problem is solved once. Whatever changes that a search reads, it is solved again.
+func TestSolvedProblemsAreRemembered(t *testing.T) {
+	put := func(row state.Row) func(*snapshot.Snapshot, *moves.Request) {
+		return func(s *snapshot.Snapshot, _ *moves.Request) { s.Put(row) }
+	}
+	owner := func(change func(*moves.Owner)) func(*snapshot.Snapshot, *moves.Request) {
+		return func(_ *snapshot.Snapshot, m *moves.Request) {
+			o := m.Owners["web"]
+			change(&o)
+			m.Owners = map[string]moves.Owner{"web": o}
+		}
+	}
+	instance := func(id string, options ...oracle.Option) *cluster.Instance {
+		return oracle.Instance(id, append(options, oracle.GPUs(2), func(i *cluster.Instance) { i.Rev = 2 })...)
+	}
+	device := func(n int) oracle.TaskOption {
+		return func(t *cluster.Task) { t.Needs, t.GPUs = cluster.Resources{GPUs: 1}, []int{n} }
+	}
+	for name, change := range map[string]func(*snapshot.Snapshot, *moves.Request){
+		"Nothing":       func(*snapshot.Snapshot, *moves.Request) {},
+		"Load":          put(oracle.Task("x", "b", oracle.Owner("other"), oracle.Load(1))),
+		"CPU":           put(oracle.Task("x", "b", oracle.Owner("other"))),
+		"AnotherTask":   put(oracle.Task("t3", "b", oracle.Load(0))),
+		"AnotherID":     put(oracle.Task("t9", "a", oracle.Load(20))),
+		"Configuration": put(&cluster.Configuration{Head: cluster.Head{Cluster: "c", Rev: 7}}),
+		"Capacity":      put(instance("b", oracle.Metric("m", 50))),
+		"Row":           put(instance("b", oracle.Metric("m", 100), oracle.Attribute("disk", "ssd"))),
+		"Instance":      put(oracle.Instance("c")),
+		"Ending":        put(oracle.Task("x", "b", oracle.Load(0), oracle.Stopping)),
+		"Port":          put(oracle.Task("x", "b", oracle.Owner("other"), oracle.Load(0), oracle.Ports(oracle.HTTP))),
+		"Device":        put(oracle.Task("x", "b", oracle.Owner("other"), device(1))),
+		"AtNoDevice": put(oracle.Task("x", "b", oracle.Owner("other"), oracle.Needs(cluster.Resources{GPUs: 1}),
+			func(t *cluster.Task) { t.Foreign = true })),
+		"Budget":     func(_ *snapshot.Snapshot, m *moves.Request) { m.Most = 5 },
+		"Target":     owner(func(o *moves.Owner) { o.Target++ }),
+		"StartFirst": owner(func(o *moves.Owner) { o.StartFirst = true }),
+		"Spec":       owner(func(o *moves.Owner) { o.Spec = anyTask("web") }),
+		"Keep": func(_ *snapshot.Snapshot, m *moves.Request) {
+			m.Keep = func(t *cluster.Task) bool { return t.ID == "t2" }
+		},
+		"Cost": func(_ *snapshot.Snapshot, m *moves.Request) {
+			m.Cost = func(*cluster.Task) cluster.MoveCost { return cluster.CostHigh }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{}),
+				oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 100),
+					oracle.GPUs(2)), oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "b", oracle.Load(1)))
+			p, m := moves.NewPlanner(placement.New(s)), movers(anyTask("web"))
+			first := p.PlanAgain(m)
+			expectMoves(t, first, "t1: a > b")
+			change(s, &m)
+			again := p.PlanAgain(m)
+			if isSame := again == first; isSame != (name == "Nothing") {
+				t.Errorf("the plan is the same: %v", isSame)
+			}
+			if fresh := moves.NewPlanner(placement.New(s)).PlanAgain(m); summary(fresh) != summary(again) {
+				t.Errorf("moves are %q, and by a new planner %q", summary(again), summary(fresh))
+			}
+			if name != "Nothing" && p.PlanAgain(m) != again {
+				t.Error("it is solved once more after nothing has changed")
+			}
+		})
+	}
+}
+
+// Four problems are remembered, the latest ones.
+func TestFourProblemsAreRemembered(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b"),
+		oracle.Task("t1", "a", oracle.Load(20)))
+	p := moves.NewPlanner(placement.New(s))
+	with := func(most int) *moves.Plan {
+		m := movers(anyTask("web"))
+		m.Most = most
+		return p.PlanAgain(m)
+	}
+	spec := anyTask("web")
+	ask := func(most int) *moves.Plan {
+		m := movers(spec)
+		m.Most = most
+		return p.PlanAgain(m)
+	}
+	if with(1) == with(1) {
+		t.Error("another spec is taken for the same")
+	}
+	var plans []*moves.Plan
+	for most := range 5 {
+		plans = append(plans, ask(1+most))
+	}
+	for most := 4; most >= 1; most-- {
+		if ask(1+most) != plans[most] {
+			t.Errorf("the problem of %d moves is solved again", 1+most)
+		}
+	}
+	if ask(1) == plans[0] {
+		t.Error("more than four problems are remembered")
+	}
+}
+
+// A problem that is too large to try every way, or has constraints that depend on tasks, is not
+// remembered.
+func TestProblemsThatAreNotRemembered(t *testing.T) {
+	x, err := constraint.ParseQuery("runningTasksCount < 5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b"),
+		oracle.Task("t1", "a", oracle.Load(20))}
+	dynamic := movers(&placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}})
+	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
+	if p.PlanAgain(dynamic) == p.PlanAgain(dynamic) {
+		t.Error("a problem with a constraint that depends on tasks is remembered")
+	}
+	for n := range 24 {
+		rows = append(rows, oracle.Instance(fmt.Sprintf("c%02d", n)),
+			oracle.Task(fmt.Sprintf("u%02d", n), fmt.Sprintf("c%02d", n)))
+	}
+	large := movers(anyTask("web"))
+	p = moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
+	if p.PlanAgain(large) == p.PlanAgain(large) {
+		t.Error("a problem of 25 tasks and 26 instances is remembered")
+	}
+}
+
+// The watch notices what breaks a rule without a change of the owner's tasks: an instance that
+// loses an attribute, and one that comes in a new domain. Constraints that depend on tasks bind new
+// tasks alone.
+func TestWatchNoticesInstances(t *testing.T) {
+	x, err := constraint.ParseQuery("runningTasksCount < 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ssd := oracle.Attribute("disk", "ssd")
+	in := func(name string) oracle.Option { return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
+	fast, governed := anyTask("fast"), &placement.Spec{Owner: "governed", DomainPolicy: cluster.PolicyDifference}
+	few := &placement.Spec{Owner: "few", Constraints: []*constraint.Expression{x}}
+	fast.Attributes = []string{"disk=ssd"}
+	rows := []state.Row{oracle.Instance("a", ssd, in("x")), oracle.Instance("b", in("x")),
+		oracle.Task("t1", "a", oracle.Owner("fast")), oracle.Task("t2", "a", oracle.Owner("governed")),
+		oracle.Task("t3", "b", oracle.Owner("governed")), oracle.Task("t4", "a", oracle.Owner("few"))}
+	again := func(i *cluster.Instance) { i.Rev = 2 }
+	for name, change := range map[string]state.Row{"LosesAnAttribute": oracle.Instance("a", in("x"), again),
+		"NewDomain": oracle.Instance("c", in("y"))} {
+		s := oracle.SnapshotOf(rows...)
+		p, m := moves.NewPlanner(placement.New(s)), movers(fast, governed, few)
+		if !p.FindsNothing(m) {
+			t.Fatalf("%s: nothing is broken at first, but %+v", name, p.Violations(m))
+		}
+		s.Put(change)
+		if p.FindsNothing(m) {
+			t.Errorf("%s: it finds nothing", name)
+		}
+	}
+}
+
+// A plan without moves is made again once room becomes free somewhere, or an instance changes where
+// the task could go.
+func TestPlansAreMadeAgainWhenRoomComes(t *testing.T) {
+	full := oracle.Task("x", "b", oracle.Owner("other"), oracle.Load(30))
+	fast := anyTask("web")
+	fast.Attributes = []string{"disk=ssd"}
+	ssd := oracle.Attribute("disk", "ssd")
+	again := func(i *cluster.Instance) { i.Rev = 2 }
+	for name, c := range map[string]struct {
+		b    *cluster.Instance
+		come func(*snapshot.Snapshot)
+	}{
+		"ATaskEnds": {oracle.Instance("b", oracle.Metric("m", 30), ssd),
+			func(s *snapshot.Snapshot) { s.ApplyRecord(state.Record{Op: state.Remove, Old: full}) }},
+		"AnAttributeComes": {oracle.Instance("b", oracle.Metric("m", 60)),
+			func(s *snapshot.Snapshot) { s.Put(oracle.Instance("b", oracle.Metric("m", 60), ssd, again)) }},
+	} {
+		rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 10), ssd), c.b, full,
+			oracle.Task("t", "a", oracle.Load(20))}
+		for n := range 40 { // too large for its plan to be remembered otherwise
+			rows = append(rows, oracle.Instance(fmt.Sprintf("z%02d", n), ssd, oracle.Metric("m", 1)),
+				oracle.Task(fmt.Sprintf("u%02d", n), fmt.Sprintf("z%02d", n)))
+		}
+		s := oracle.SnapshotOf(rows...)
+		p, m := moves.NewPlanner(placement.New(s)), movers(fast)
+		first := p.PlanMoves(m)
+		if len(first.Moves) > 0 || p.PlanMoves(m) != first {
+			t.Fatalf("%s: moves are %q at first; the plan is remembered: %v", name, summary(first),
+				p.PlanMoves(m) == first)
+		}
+		s.Put(oracle.Task("y", "z00", oracle.Owner("other"))) // takes room, and gives none
+		if p.PlanMoves(m) != first {
+			t.Errorf("%s: a task that comes makes it plan again", name)
+		}
+		c.come(s)
+		expectMoves(t, p.PlanMoves(m), "t: a > b")
+	}
+}
+
+// Owners with different constraints are not taken for each other.
+func TestOwnersWithDifferentConstraints(t *testing.T) {
+	on := func(owner, disk string) *placement.Spec {
+		x, err := constraint.ParseQuery("attribute:disk == " + disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &placement.Spec{Owner: owner, Constraints: []*constraint.Expression{x}}
+	}
+	p := plan([]state.Row{oracle.Instance("a", oracle.Attribute("disk", "ssd")),
+		oracle.Instance("b", oracle.Attribute("disk", "hdd")), oracle.Task("t1", "b", oracle.Owner("fast")),
+		oracle.Task("t2", "a", oracle.Owner("slow"))}, movers(on("fast", "ssd"), on("slow", "hdd")))
+	if len(p.Violations) != 2 || len(p.Moves) != 2 || len(p.Unrepaired) > 0 {
+		t.Errorf("violations are %v, moves %q", p.Violations, summary(p))
+	}
+}
+
+// A task that holds a device which its instance lacks frees none.
+func TestDevicesThatAreNotThere(t *testing.T) {
+	one := cluster.Resources{GPUs: 1}
+	fast, slow := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Needs: one},
+		&placement.Spec{Owner: "slow", Attributes: []string{"disk=hdd"}, Needs: one}
+	at := func(n int) oracle.TaskOption { return func(t *cluster.Task) { t.Needs, t.GPUs = one, []int{n} } }
+	rows := []state.Row{oracle.Instance("a", oracle.GPUs(1), oracle.Attribute("disk", "ssd")),
+		oracle.Instance("b", oracle.GPUs(2), oracle.Attribute("disk", "hdd")),
+		oracle.Task("t1", "a", oracle.Owner("slow"), at(1)), oracle.Task("t2", "b", oracle.Owner("fast"), at(0))}
+	if p := plan(rows, movers(fast, slow)); len(p.Moves) != 2 || len(p.Unrepaired) > 0 {
+		t.Errorf("moves are %q, left: %v", summary(p), p.Unrepaired)
+	}
+}
