@@ -301,6 +301,9 @@ type UpdateProgress struct {
 	// Asked has the changes that the update has asked for and has not seen yet. It goes on when it
 	// sees them, or a minute later: until then a call whose answer was lost may still take effect.
 	Asked []AskedChange `json:"ak,omitempty"`
+	// Denied has the changes that a failed update needs to restore the group, and that AWS
+	// has denied since WaitingSince.
+	Denied []AskedChange `json:"dn,omitempty"`
 }
 
 // AskedChange is one change of the group or of a node that an update has asked for.

@@ -61,8 +61,7 @@ func recordAsked(u *cluster.Update, v *view, actions []Action) {
 	asked := slices.DeleteFunc(slices.Clone(u.Asked),
 		func(a cluster.AskedChange) bool { return !a.At.Equal(v.now) || isSeen(u, v, a) })
 	for _, a := range actions {
-		c := cluster.AskedChange{Kind: string(a.Kind), Instance: a.Instance, Template: a.Template, Max: a.Max,
-			Desired: a.Desired, At: v.now}
+		c := askFor(a, v.now)
 		if a.Kind != StopTasks && !slices.ContainsFunc(asked,
 			func(b cluster.AskedChange) bool { return isSame(b, c) }) {
 			asked = append(asked, c)
@@ -71,6 +70,11 @@ func recordAsked(u *cluster.Update, v *view, actions []Action) {
 	if u.Asked = asked; len(asked) == 0 {
 		u.Asked = nil
 	}
+}
+
+func askFor(a Action, now time.Time) cluster.AskedChange {
+	return cluster.AskedChange{Kind: string(a.Kind), Instance: a.Instance, Template: a.Template, Max: a.Max,
+		Desired: a.Desired, At: now}
 }
 
 // isSame reports whether two changes are the same, whenever they were asked for.

@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -47,6 +48,8 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 // puts nodes back into service. After as long again it ends, and says what it leaves behind. The
 // sizes are the group's; nil if they are not known, and then those that the update set last are
 // taken.
+//
+// What is refused for a while and then allowed ends nothing: see [forgetPassedDenials].
 func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) *cluster.Update {
 	if u.HasEnded() {
 		return u
@@ -61,12 +64,48 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 	case !v.hasElapsed(next.WaitingSince, next.Timeouts.Drain):
 	case next.SizesReason == "":
 		next.WaitingSince, next.SizesReason = time.Time{}, "The changes could not be reverted: "+why
+		next.Denied = nil
 	default:
 		next.SizesReason += nodesLeftBehind(next)
 		next.WaitingFor = ""
 		endUpdate(next, lastSizes(next, sizes), cluster.UpdateFailed, now)
 	}
 	return next
+}
+
+// RecordDenied records which changes AWS has denied to a failed update that restores the group, for
+// GiveUp. An update that has ended, or restores nothing, stays as it is.
+func RecordDenied(u *cluster.Update, actions []Action, now time.Time) *cluster.Update {
+	if u.HasEnded() || u.Phase != cluster.PhaseRestore || len(actions) == 0 {
+		return u
+	}
+	next := cloneUpdate(u)
+	for _, a := range actions {
+		c := askFor(a, now)
+		if !slices.ContainsFunc(next.Denied, func(d cluster.AskedChange) bool { return isSame(d, c) }) {
+			next.Denied = append(next.Denied, c)
+		}
+	}
+	return next
+}
+
+// forgetPassedDenials ends the wait for permission to restore the group once AWS allows again what
+// it had denied: the group can be read, and each change that was denied shows or is not wanted any
+// more. A termination is wanted until it shows, because a node that is not terminated in time is
+// kept.
+func forgetPassedDenials(u *cluster.Update, v *view, actions []Action) {
+	if u.Phase != cluster.PhaseRestore || u.HasEnded() {
+		return
+	}
+	u.Denied = slices.DeleteFunc(u.Denied, func(d cluster.AskedChange) bool {
+		isWanted := d.Kind == string(Terminate) || slices.ContainsFunc(actions, func(a Action) bool {
+			return string(a.Kind) == d.Kind && a.Instance == d.Instance
+		})
+		return !isWanted || isSeen(u, v, d)
+	})
+	if len(u.Denied) == 0 {
+		u.WaitingSince, u.Denied = time.Time{}, nil
+	}
 }
 
 // lastSizes returns those of the group's sizes that are known.

@@ -44,6 +44,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 		next.WaitingFor = phases[next.Phase].waitingFor(next, v)
 	}
 	recordAsked(next, v, actions)
+	forgetPassedDenials(next, v, actions)
 	if reflect.DeepEqual(u, next) {
 		return u, actions
 	}

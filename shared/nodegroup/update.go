@@ -25,6 +25,7 @@ func cloneUpdate(u *cluster.Update) *cluster.Update {
 	c.KnownMaxima, c.Refusals = slices.Clone(u.KnownMaxima), maps.Clone(u.Refusals)
 	c.RetainedNodes, c.RetainedReasons = slices.Clone(u.RetainedNodes), slices.Clone(u.RetainedReasons)
 	c.AbandonedNodes, c.Asked = slices.Clone(u.AbandonedNodes), slices.Clone(u.Asked)
+	c.Denied = slices.Clone(u.Denied)
 	return &c
 }
 
@@ -39,7 +40,7 @@ func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
 // endUpdate ends the update, with the sizes that the group keeps.
 func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, now time.Time) {
 	u.Status, u.EndedAt, u.FinalSizes, u.Removals, u.WaitingSince = s, now, &final, nil, time.Time{}
-	u.Asked = nil
+	u.Asked, u.Denied = nil, nil
 }
 
 // pauseWaits records that the update is being reconciled. A gap since the last time moves the start

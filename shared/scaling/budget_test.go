@@ -2,12 +2,14 @@ package scaling_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/state"
 )
 
 // What the group grows for is said without the tasks that have room and those that are ignored.
@@ -21,12 +23,42 @@ func TestOnlyNeedsAreSaid(t *testing.T) {
 	}
 }
 
-// No further instance is emptied while the group is below its target, also if no task waits (C5).
+// No further instance is emptied while the group grows to its target, also if no task waits. At its
+// maximum it cannot grow: then an instance whose tasks fit elsewhere is emptied, and stays as free
+// capacity (C5).
 func TestNoConsolidationBelowTheTarget(t *testing.T) {
-	w := newWorld(lightlyUsed, web("web", 5, ""), consolidating(100, time.Minute), target(50), bounds(0, 3))
+	w := newWorld(lightlyUsed, web("web", 5, ""), consolidating(100, time.Minute), target(50), bounds(0, 4))
 	d := w.decide()
 	expect(t, "drain", len(d.Drain), 0)
-	contains(t, "why", why(d, "i-2"), "tasks wait for instances")
+	contains(t, "why", why(d, "i-2"), "more instances are needed")
+
+	w = newWorld(lightlyUsed, web("web", 5, ""), consolidating(100, time.Minute), target(50), bounds(0, 3))
+	d = w.decide()
+	expect(t, "drain at the maximum", fmt.Sprint(d.Drain), "[c-2]")
+	expect(t, "desired", d.Desired, 3)
+	w.rows = slices.DeleteFunc(w.rows, func(r state.Row) bool {
+		task, ok := r.(*cluster.Task)
+		return ok && task.ID == "t2-0"
+	})
+	for _, r := range w.rows {
+		if i, ok := r.(*cluster.Instance); ok && i.ID == "c-2" {
+			i.Status = cluster.InstanceDraining
+		}
+	}
+	w.task("t1-3", 1)
+	w.now = w.now.Add(time.Minute)
+	d = w.decide()
+	expect(t, "once it is empty", fmt.Sprint(d.Undrain, d.Terminate, d.Desired), "[c-2] [] 3")
+	contains(t, "why", why(d, "i-2"), "it is needed as free capacity")
+}
+
+// Tasks that wait need the instances that are being emptied, at the maximum as below it (C5).
+func TestWaitingTasksEndDrainsAtTheMaximum(t *testing.T) {
+	w := newWorld(lightlyUsed, web("web", 5, ""), consolidating(100, time.Minute), target(50), bounds(0, 3))
+	w.decide()
+	w.waiting = newWorld(waits(9, small)).waiting
+	w.now = w.now.Add(time.Minute)
+	expect(t, "undrain", fmt.Sprint(w.decide().Undrain), "[c-2]")
 }
 
 // A drain uses the disruption budget for its window, also while it goes on. The instances that are

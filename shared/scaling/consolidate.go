@@ -49,8 +49,10 @@ func (v *view) whyConsolidationOff() string {
 // whyConsolidationDeferred says why no further instance is emptied now; empty if some may be.
 func whyConsolidationDeferred(v *view, d demandPlan, m Metric, t terminations, lastOut time.Time) string {
 	switch {
-	case d.hasWaiting() || m.exceedsTarget(v.settings.Target):
+	case d.hasWaiting():
 		return "tasks wait for instances"
+	case m.exceedsTarget(v.settings.Target) && v.canGrow():
+		return "more instances are needed"
 	case isScalingIn(v, t):
 		return "the group is being scaled in"
 	case v.isCoolingDown(lastOut):

@@ -315,6 +315,24 @@ func TestSimulatedConsolidation(t *testing.T) {
 	})
 }
 
+// A group at its maximum that has fewer free instances than its target asks for is packed all the
+// same, and comes to rest.
+func TestSimulatedConsolidationAtTheMaximum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most, free := rapid.IntRange(2, 12).Draw(t, "maximum"), rapid.SampledFrom([]int{50, 80}).Draw(t, "target")
+		f := newFleet(t, drawn(t), consolidating(50, 10*time.Minute), target(free), bounds(0, most))
+		for range 20 {
+			f.minute(most * perInstance)
+		}
+		load := rapid.IntRange(0, most*perInstance).Draw(t, "load")
+		d := f.settled(load)
+		f.check(load, d)
+		if bound := ceil(load, perInstance); d.Needed != bound {
+			t.Fatalf("M %d, packing bound %d", d.Needed, bound)
+		}
+	})
+}
+
 // Over a day of load that rises and falls twice, consolidation runs the same tasks on fewer
 // instance-minutes.
 func TestSimulatedConsolidationSaves(t *testing.T) {

@@ -70,6 +70,9 @@ func countLowMinutes(v *view, isLow bool) lowCount {
 
 // scaleOut raises the desired capacity to what is needed, by no more than the largest step, and
 // from zero to two instances. An instance in its warm-up blocks it (C3).
+//
+// Instances that are being emptied take tasks again. At the group's maximum they do so only for
+// tasks that wait: to empty them is then the only way to the free instances that the target wants.
 func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizing {
 	current := v.Group.Desired
 	want := v.desiredFor(m.Needed)
@@ -77,7 +80,7 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 		want = 2
 	}
 	goal := min(v.clampToLimits(want), max(current, v.Group.Min)+v.settings.MaxStep)
-	restored := drains.cancelAll(v, "more instances are needed")
+	restored := (d.hasWaiting() || v.canGrow()) && drains.cancelAll(v, "more instances are needed")
 	switch {
 	case restored && d.hasWaiting():
 		s.why = fmt.Sprintf("%d instances are needed; instances that were draining receive tasks again first", want)
@@ -113,6 +116,9 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 	}
 	return s
 }
+
+// canGrow reports whether the group may have more instances than it wants now.
+func (v *view) canGrow() bool { return v.Group.Desired < v.Group.Max }
 
 // doneEvent makes an event one that is true only once the decision is carried out.
 func doneEvent(e Event) Event {

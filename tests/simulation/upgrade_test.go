@@ -35,6 +35,7 @@ var upgradeRegressions = []struct {
 	{766, "an update removed nodes that managed scaling had added during an earlier one"},
 	{1740, "nodes were terminated as unregistered that the same invocation had just found registered"},
 	{201143, "a node that was drained again by the restore was expected to be empty by the time of its first drain"},
+	{50864, "two denials half an hour apart ended the attempt to restore the sizes: ten nodes were left"},
 	{1136, "the surplus of a group was removed that managed scaling had enlarged between two invocations"},
 }
 

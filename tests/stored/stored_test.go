@@ -136,6 +136,11 @@ var askedChanges = []string{
 	"update# *cluster.Update.UpdateProgress.Asked[].Template",
 	"update# *cluster.Update.UpdateProgress.Asked[].Max", "update# *cluster.Update.UpdateProgress.Asked[].Desired",
 	"update# *cluster.Update.UpdateProgress.Asked[].At",
+	"update# *cluster.Update.UpdateProgress.Denied", "update# *cluster.Update.UpdateProgress.Denied[]",
+	"update# *cluster.Update.UpdateProgress.Denied[].Kind", "update# *cluster.Update.UpdateProgress.Denied[].Instance",
+	"update# *cluster.Update.UpdateProgress.Denied[].Template",
+	"update# *cluster.Update.UpdateProgress.Denied[].Max", "update# *cluster.Update.UpdateProgress.Denied[].Desired",
+	"update# *cluster.Update.UpdateProgress.Denied[].At",
 }
 
 // accountSettings are the fields of a kind of row that the first version did not have.

@@ -1,7 +1,6 @@
 package nodegroupupgrade
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +36,7 @@ type execution struct {
 func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) (again bool, err error) {
 	var failed []error
 	var last *cluster.UpdateError
+	var denied []nodegroup.Action
 	refusals := map[string]string{} // of single nodes
 	for _, a := range actions {
 		// Somebody else may have taken the update further since. What it wants now, this must not
@@ -52,7 +52,9 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 		if refused != nil && e.update.Phase != cluster.PhaseRestore {
 			return true, errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
 		}
-		last = cmp.Or(refused, last)
+		if refused != nil {
+			last, denied = refused, append(denied, a)
+		}
 		if why := cluster.PermanentError(err); why != nil && a.Instance != "" {
 			refusals[a.Instance] = fmt.Sprintf("%s: %s", why.Code, why.Message)
 		}
@@ -60,7 +62,8 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 	}
 	switch {
 	case last != nil:
-		failed = append(failed, e.failUpdate(ctx, e.group, e.update, *last, &e.seen))
+		u := nodegroup.RecordDenied(e.update, denied, e.Clock.Now())
+		failed = append(failed, e.failUpdate(ctx, e.group, u, *last, &e.seen))
 	case len(refusals) > 0:
 		failed = append(failed, e.writeNext(ctx, nodegroup.RecordRefusals(e.update, refusals)))
 	case len(e.untried) > 0:
