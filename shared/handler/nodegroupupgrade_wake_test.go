@@ -272,3 +272,90 @@ func TestDispatch_SpacesWakeUps(t *testing.T) {
 		})
 	}
 }
+
+// countedLooks is a store that remembers when the node groups of a cluster were listed: once for each
+// look.
+type countedLooks struct {
+	state.Store
+	clock *manualClock
+	at    []time.Time
+}
+
+func (s *countedLooks) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	if r == state.Prefix(prod, state.PrefixNodeGroup) {
+		s.at = append(s.at, s.clock.now)
+	}
+	return s.Store.List(ctx, r)
+}
+
+// A thousand instances that are launched together cause at most two looks a second: one at once, and
+// one by a due row. After each event a look follows within a second.
+func TestNodeGroupUpgrade_SpacesLooksForEvents(t *testing.T) {
+	for name, c := range map[string]struct {
+		gap   time.Duration // between batches of ten
+		looks int           // with those of the due rows
+	}{
+		"AtOnce":         {0, 2},
+		"Within5Seconds": {50 * time.Millisecond, 10},
+		"EverySecond":    {time.Second, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n, _ := groupsOf(w)
+			if _, err := w.api.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
+				Cluster: prod, Name: "web", AutoScalingGroup: "a", Params: "p"}); err != nil {
+				t.Fatal(err)
+			}
+			store := &countedLooks{Store: w.state, clock: w.clock}
+			n.function.State = store
+			var events []time.Time
+			for range 100 {
+				batch := slices.Repeat([]state.Message{{ID: "1", Body: []byte(launchedIn("a"))}}, 10)
+				want(t, "failed", len(n.function.HandleMessages(ctx, batch)), 0)
+				events = append(events, w.clock.now)
+				w.clock.now = w.clock.now.Add(c.gap)
+			}
+			looks := slices.Clone(store.at)
+			for _, d := range rows[*state.Due](w, state.PrefixDue) {
+				looks = append(looks, d.At)
+			}
+			if len(looks) > c.looks {
+				t.Errorf("%d looks, want at most %d", len(looks), c.looks)
+			}
+			for _, at := range events {
+				if !slices.ContainsFunc(looks, func(look time.Time) bool {
+					return !look.Before(at) && look.Sub(at) <= time.Second
+				}) {
+					t.Errorf("no look follows the event of %s: %v", at, looks)
+				}
+			}
+		})
+	}
+}
+
+// If the due row cannot be written, the event is delivered again.
+func TestNodeGroupUpgrade_EventsThatCannotWaitComeAgain(t *testing.T) {
+	w := newWorld(t)
+	n, _ := groupsOf(w)
+	if _, err := w.api.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
+		Cluster: prod, Name: "web", AutoScalingGroup: "a", Params: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	batch := []state.Message{{ID: "1", Body: []byte(launchedIn("a"))}}
+	want(t, "failed", len(n.function.HandleMessages(ctx, batch)), 0)
+	n.function.State = unwritable{w.state}
+	want(t, "failed", len(n.function.HandleMessages(ctx, batch)), 1)
+	n.function.State = w.state
+	want(t, "failed", len(n.function.HandleMessages(ctx, batch)), 0)
+	want(t, "due rows", len(rows[*state.Due](w, state.PrefixDue)), 1)
+	w.clock.now = w.clock.now.Add(-time.Hour) // the clock goes back
+	want(t, "failed", len(n.function.HandleMessages(ctx, batch)), 0)
+	want(t, "due rows", len(rows[*state.Due](w, state.PrefixDue)), 1)
+}
+
+// unwritable is a store that writes nothing.
+type unwritable struct{ state.Store }
+
+func (unwritable) Write(context.Context, state.Write) (state.Row, error) {
+	return nil, errors.New("no answer")
+}

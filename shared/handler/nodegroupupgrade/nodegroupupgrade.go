@@ -40,6 +40,7 @@ type Handler struct {
 
 	rotation handler.Rotation
 	images   imageCache
+	looks    lookTimes
 }
 
 // RunSchedule reconciles the node groups of all clusters until the invocation's time ends.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
@@ -11,15 +13,52 @@ import (
 	"berth/shared/state"
 )
 
+// eventGap is the least time between two looks of one environment at a cluster for which events
+// ask. A thousand instances that are launched together send a thousand events, in a hundred batches.
+const eventGap = time.Second
+
+// lookTimes remembers, by cluster, when this environment last looked, and when the look is due that
+// events have asked for since.
+type lookTimes struct {
+	last, next map[string]time.Time
+}
+
+// begin records a look that begins now.
+func (l *lookTimes) begin(name string, now time.Time) {
+	if l.last == nil {
+		l.last, l.next = map[string]time.Time{}, map[string]time.Time{}
+	}
+	isPast := func(_ string, at time.Time) bool { return now.Sub(at) >= eventGap }
+	maps.DeleteFunc(l.last, isPast)
+	maps.DeleteFunc(l.next, isPast)
+	l.last[name] = now
+}
+
+// schedule returns when to look for an event that comes now; zero for at once. asked reports that an
+// earlier event has asked for that look.
+func (l *lookTimes) schedule(name string, now time.Time) (at time.Time, asked bool) {
+	last, looked := l.last[name]
+	if age := now.Sub(last); !looked || age < 0 || age >= eventGap {
+		return time.Time{}, false
+	}
+	if next := l.next[name]; next.After(now) {
+		return next, true
+	}
+	return last.Add(eventGap), false
+}
+
 // HandleMessages handles wake-ups, and events of instances that came into service in an Auto
 // Scaling group or were terminated there. It reconciles each cluster that they name once, and
 // returns the ids of messages to deliver again. A message only says that something may have
 // changed.
+//
+// Events that come within a second of the last look ask for one more look, at the end of that second,
+// by a due row. Wake-ups are spaced by dispatch, which sends them.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
-	woken := map[string]error{}
+	woken, uses := map[string]error{}, map[string]cluster.NodeGroupRef{}
 	for _, m := range messages {
-		name, err := h.clusterOf(ctx, m.Body)
+		name, group, err := h.subjectOf(ctx, m.Body, uses)
 		var drop *cluster.Drop
 		switch {
 		case errors.As(err, &drop):
@@ -29,7 +68,13 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 		case err == nil && name == "":
 			continue
 		case err == nil:
-			if _, done := woken[name]; !done {
+			_, done := woken[name]
+			if deferred, failed := h.deferLook(ctx, name, group, done); deferred {
+				err = failed
+				break
+			}
+			if !done {
+				h.looks.begin(name, h.Clock.Now())
 				woken[name] = h.reconcileCluster(ctx, name)
 			}
 			err = woken[name]
@@ -42,26 +87,53 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	return retry
 }
 
-// clusterOf returns the cluster that a message wakes the function for: the one that it names, or
-// that of the node group whose Auto Scaling group it names. It is empty if no node group has that.
-func (h *Handler) clusterOf(ctx context.Context, body []byte) (string, error) {
+// deferLook writes a due row for the look that an event of a node group asks for, if this
+// environment has looked at the cluster just now. done reports that it did so for a message of the
+// same batch, which was there before that look.
+func (h *Handler) deferLook(ctx context.Context, name, group string, done bool) (deferred bool, err error) {
+	if group == "" || done {
+		return false, nil
+	}
+	at, asked := h.looks.schedule(name, h.Clock.Now())
+	if at.IsZero() || asked {
+		return asked, nil
+	}
+	g := &cluster.NodeGroup{Head: cluster.Head{Cluster: name}, Name: group}
+	if err := writeDue(ctx, h.State, g, at); err != nil {
+		return true, err
+	}
+	h.looks.next[name] = at
+	return true, nil
+}
+
+// subjectOf returns the cluster that a message wakes the function for: the one that it names, or
+// that of the node group whose Auto Scaling group it names, with that node group. Both are empty if
+// no node group has that. uses are the node groups of the Auto Scaling groups that were read before.
+func (h *Handler) subjectOf(
+	ctx context.Context, body []byte, uses map[string]cluster.NodeGroupRef,
+) (name, group string, err error) {
 	if name, ok := handler.WokenCluster(body); ok {
 		if name == "" {
-			return "", &cluster.Drop{Reason: "wake-up without a cluster"}
+			return "", "", &cluster.Drop{Reason: "wake-up without a cluster"}
 		}
-		return name, nil
+		return name, "", nil
 	}
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	member, ok := e.Detail.(*awsevent.GroupMember)
 	if !ok {
-		return "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+		return "", "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 	}
-	use, err := handler.ReadGroupUse(ctx, h.State, member.Group)
-	if err != nil {
-		return "", err
+	ref, known := uses[member.Group]
+	if !known {
+		use, err := handler.ReadGroupUse(ctx, h.State, member.Group)
+		if err != nil {
+			return "", "", err
+		}
+		ref = use.NodeGroup
+		uses[member.Group] = ref
 	}
-	return use.NodeGroup.Cluster, nil
+	return ref.Cluster, ref.Name, nil
 }
