@@ -21,7 +21,7 @@ func main() {
 	allowed, unverified := e.AccessPolicy()
 	server := wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: e.Account(), ECS: e.ECSForwarder(), Logger: e.Log,
+			Account: e.Account(), ECS: e.ECSForwarder(), Networks: e.Networks(), Logger: e.Log,
 			PassableRoles: e.ListVariable("PASSABLE_ROLE_ARNS"), Enforce: true,
 			Resources: ecsapi.Resources{
 				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, TaskSets: h.TaskSets,

@@ -1,17 +1,13 @@
 package awsapi
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 
 	"berth/shared/awsapi/outcome"
@@ -72,30 +68,7 @@ func (f *Forwarder) signedRequest(ctx context.Context, operation string, body []
 	if err != nil {
 		return nil, fmt.Errorf("finding its endpoint: %w", err)
 	}
-	if endpoint.URI.Path == "" {
-		endpoint.URI.Path = "/"
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.URI.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-	r.Header.Set("X-Amz-Target", target+operation)
-	credentials, err := o.Credentials.Retrieve(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("getting credentials: %w", err)
-	}
-	sum := sha256.Sum256(body)
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), "ecs", o.Region,
-		f.signingTime()); err != nil {
-		return nil, fmt.Errorf("signing: %w", err)
-	}
-	return r, nil
-}
-
-func (f *Forwarder) signingTime() time.Time {
-	if f.Now == nil {
-		return time.Now()
-	}
-	return f.Now()
+	return newSignedPost(ctx, signedPost{Endpoint: endpoint.URI.String(), Service: "ecs", Region: o.Region, Body: body,
+		Header:      http.Header{"Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Target": {target + operation}},
+		Credentials: o.Credentials, Now: f.Now})
 }

@@ -66,7 +66,7 @@ func statements(t *testing.T, role string, n *yaml.Node) (all []grant) {
 // wildcards lists the statements about resources whose ARNs contain *. Each has its reason beside
 // it in template.yaml, at a resource or at the condition that limits it. Avoid adding one.
 var wildcards = []string{
-	"ApiRole.PassThrough", "ApiRole.PassThroughUnscoped",
+	"ApiRole.Networks", "ApiRole.PassThrough", "ApiRole.PassThroughUnscoped",
 	"DispatchRole.ClassicLoadBalancers", "DispatchRole.CloudMap", "DispatchRole.CloudMapInRoute53",
 	"DispatchRole.DescribeGroups",
 	"DispatchRole.DescribeTargetGroups", "DispatchRole.ListTasks", "DispatchRole.Protect",

@@ -268,11 +268,11 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	})
 	server := i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.loggerFor("api"),
+			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()},
+			Logger: i.loggerFor("api"), Networks: ec2.Networks{},
 			Resources: ecsapi.Resources{
 				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments,
-				TaskSets:        i.API.TaskSets,
-				Tasks:           i.API.Tasks,
+				TaskSets: i.API.TaskSets, Tasks: i.API.Tasks,
 				TaskProtections: i.API.TaskProtections,
 				Tags:            i.API.Tags, CapacityProviders: i.API.CapacityProviders,
 				ClusterProviders: i.API.ClusterProviders, AccountSettings: i.API.AccountSettings,

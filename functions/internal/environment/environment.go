@@ -234,6 +234,9 @@ func (e *Environment) ECSClient() *awsapi.ECS { return &awsapi.ECS{Client: ecs.N
 // AWSConfig returns the configuration for clients that only some functions need.
 func (e *Environment) AWSConfig() aws.Config { return e.aws }
 
+// Networks returns what looks subnets and security groups up at EC2.
+func (e *Environment) Networks() *awsapi.Networks { return &awsapi.Networks{Config: e.aws} }
+
 // ECSForwarder returns what forwards operations to ECS.
 func (e *Environment) ECSForwarder() *awsapi.Forwarder {
 	return &awsapi.Forwarder{Client: ecs.NewFromConfig(e.aws)}

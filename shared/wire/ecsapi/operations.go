@@ -32,6 +32,8 @@ type Options struct {
 	Account   cluster.Account
 	Resources Resources
 	ECS       Forwarder
+	// Networks looks up subnets and security groups; nil where there is no EC2 to ask.
+	Networks Networks
 	// PassableRoles are the task and execution roles that callers may use, if Enforce is set; any
 	// other is an AccessDeniedException. Without the check, every caller of Berth could run tasks
 	// with any role that Berth itself may pass. The embedded tier has no roles, so it does not
@@ -46,6 +48,8 @@ type Options struct {
 const (
 	// mostDefinitions bounds the cache of task definitions, of some kilobytes each.
 	mostDefinitions = 1000
+	// mostNetworks bounds the cache of subnets and security groups that exist.
+	mostNetworks = 10_000
 	// mostZones bounds the cache of availability zones, one for each instance.
 	mostZones = 10_000
 )
@@ -57,16 +61,17 @@ func Operations(o Options) map[string]awsjson.Operation {
 	refs, u, r := input.References{Account: o.Account}, upstream{o.ECS, o.Logger}, o.Resources
 	passable := roles{o.PassableRoles, o.Enforce}
 	definitions := &taskDefinitions{ecs: u, roles: passable, kept: cache[*types.TaskDefinition]{most: mostDefinitions}}
+	known := &networks{ec2: o.Networks, log: o.Logger, found: cache[struct{}]{most: mostNetworks}}
 	out := refusals()
 	for _, operations := range []map[string]awsjson.Operation{
 		(&clusterOperations{refs, u, r.Clusters, r.ClusterProviders, r.AccountSettings}).operations(),
 		(&definitionOperations{refs, u, passable, r.Clusters}).operations(),
 		(&instanceOperations{refs, u, r.Clusters}).operations(),
-		(&serviceOperations{refs, r.Services, definitions}).operations(),
+		(&serviceOperations{refs, r.Services, definitions, known}).operations(),
 		(&deploymentOperations{refs, r.Deployments, definitions}).operations(),
-		(&taskSetOperations{refs, r.TaskSets, definitions}).operations(),
+		(&taskSetOperations{refs, r.TaskSets, definitions, known}).operations(),
 		(&taskOperations{refs, r.Tasks, definitions, &zones{ecs: u, kept: cache[string]{most: mostZones}},
-			&taskReports{ecs: u}}).operations(),
+			&taskReports{ecs: u}, known}).operations(),
 		(&protectionOperations{refs, r.TaskProtections}).operations(),
 		(&providerOperations{refs, r.CapacityProviders}).operations(),
 		(&accountOperations{refs, r.AccountSettings}).operations(),

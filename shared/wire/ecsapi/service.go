@@ -22,6 +22,7 @@ type serviceOperations struct {
 	input.References
 	services    Services
 	definitions *taskDefinitions
+	networks    *networks
 }
 
 func (o *serviceOperations) operations() map[string]awsjson.Operation {
@@ -77,6 +78,9 @@ func (o *serviceOperations) newService(
 	if err != nil {
 		return nil, err
 	}
+	if err := o.networks.check(ctx, spec.Network); err != nil {
+		return nil, err
+	}
 	return o.services.CreateService(ctx, spec)
 }
 
@@ -94,6 +98,9 @@ func (o *serviceOperations) updateService(
 		}
 	}
 	if err := o.checkChange(ctx, change); err != nil {
+		return nil, err
+	}
+	if err := o.networks.check(ctx, change.Network); err != nil {
 		return nil, err
 	}
 	d, err := o.services.UpdateService(ctx, change)

@@ -25,6 +25,7 @@ type taskOperations struct {
 	definitions *taskDefinitions
 	zones       *zones
 	reports     *taskReports
+	networks    *networks
 }
 
 func (o *taskOperations) operations() map[string]awsjson.Operation {
@@ -286,6 +287,9 @@ func (o *taskOperations) newTasks(
 		volumes = spec.Options.Volumes
 	}
 	if err := o.definitions.checkVolumes(ctx, spec.TaskDefinition, volumes, spec.Rules.External); err != nil {
+		return nil, nil, err
+	}
+	if err := o.networks.check(ctx, spec.Network); err != nil {
 		return nil, nil, err
 	}
 	return o.scheduler.SubmitTasks(ctx, spec)

@@ -21,6 +21,7 @@ type taskSetOperations struct {
 	input.References
 	taskSets    TaskSets
 	definitions *taskDefinitions
+	networks    *networks
 }
 
 func (o *taskSetOperations) operations() map[string]awsjson.Operation {
@@ -65,6 +66,9 @@ func (o *taskSetOperations) newTaskSet(
 		TaskDefinition: spec.TaskDefinition, LoadBalancers: spec.LoadBalancers, Registries: spec.Registries,
 	}, spec.External)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.networks.check(ctx, spec.Network); err != nil {
 		return nil, err
 	}
 	return o.taskSets.CreateTaskSet(ctx, spec)
