@@ -539,10 +539,10 @@ func (s *rolloutScenario) checkDiscovery() {
 	}))(&s.scenario)
 	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: aws.String("crane"), TaskDefinition: aws.String("crane"),
-		DesiredCount:         aws.Int32(2),
+		DesiredCount: aws.Int32(2),
 		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{
 			Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}}},
-		ServiceRegistries:    []types.ServiceRegistry{{RegistryArn: made.Service.Arn}},
+		ServiceRegistries: []types.ServiceRegistry{{RegistryArn: made.Service.Arn}},
 	}))(&s.scenario)
 	entries := func() int {
 		out := mustSucceed(s.names.ListInstances(ctx,
