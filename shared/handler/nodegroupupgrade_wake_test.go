@@ -273,8 +273,8 @@ func TestDispatch_SpacesWakeUps(t *testing.T) {
 	}
 }
 
-// countedLooks is a store that remembers when the node groups of a cluster were listed: once for each
-// look.
+// countedLooks is a store that remembers when the node groups of a cluster were listed: once for
+// each look.
 type countedLooks struct {
 	state.Store
 	clock *manualClock
@@ -288,8 +288,8 @@ func (s *countedLooks) List(ctx context.Context, r state.Range) ([]state.Row, er
 	return s.Store.List(ctx, r)
 }
 
-// A thousand instances that are launched together cause at most two looks a second: one at once, and
-// one by a due row. After each event a look follows within a second.
+// A thousand instances that are launched together cause at most two looks a second: one at once,
+// and one by a due row. After each event a look follows within a second.
 func TestNodeGroupUpgrade_SpacesLooksForEvents(t *testing.T) {
 	for name, c := range map[string]struct {
 		gap   time.Duration // between batches of ten

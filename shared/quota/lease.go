@@ -24,6 +24,10 @@ type Limits struct{ Rate, Burst float64 }
 // round comes within two seconds.
 const waitsFor = 3 * time.Second
 
+// maxClockError is by how much the clocks of two environments may differ. A time in a bucket that
+// is further ahead was written by a clock that had jumped.
+const maxClockError = 2 * time.Minute
+
 // keptForStarts is the part of a second's calls that stops leave in the bucket while they wait for
 // more, so that a start that comes meanwhile need not wait: 4 of 40.
 const keptForStarts = 0.1
@@ -39,6 +43,7 @@ func NewBucket(name string, now time.Time, l Limits) state.Bucket {
 // The bucket remembers which class waits. With nothing taken it has changed only if that is news.
 func Lease(b state.Bucket, c Class, want int, now time.Time, l Limits) (next state.Bucket, got int, changed bool) {
 	next = b
+	hadFuture := forgetFuture(&next, now)
 	fill(&next, now, l)
 	own, other := next.Starts, next.Tokens-next.Starts
 	waiting, otherWaiting := &next.StartsWait, &next.StopsWait
@@ -70,7 +75,22 @@ func Lease(b state.Bucket, c Class, want int, now time.Time, l Limits) (next sta
 	default:
 		changed = got > 0
 	}
-	return next, got, changed
+	return next, got, changed || hadFuture
+}
+
+// forgetFuture replaces times that a clock has written which had jumped ahead, and reports whether
+// there were any. Until such a time nothing would flow in, and a class would seem to wait.
+func forgetFuture(b *state.Bucket, now time.Time) (had bool) {
+	latest := now.Add(maxClockError)
+	if b.At.After(latest) {
+		b.At, had = now, true
+	}
+	for _, waits := range []*time.Time{&b.StartsWait, &b.StopsWait} {
+		if waits.After(latest) {
+			*waits, had = time.Time{}, true
+		}
+	}
+	return had
 }
 
 // fill adds what has flowed in since the bucket was last used: half for each class, and what is too

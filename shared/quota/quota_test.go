@@ -99,6 +99,34 @@ func TestLease(t *testing.T) {
 	})
 }
 
+// A clock that jumps an hour ahead or back leaves the account its rate once it is right again, and
+// gives nobody more than one bucket more.
+func TestLeaseAfterAClockHasJumped(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour, 3 * time.Minute} {
+		b, now := quota.NewBucket("start", epoch, limits), epoch
+		lease := func(c quota.Class, at time.Time) int { // a bucket that has not changed is not written
+			next, got, changed := quota.Lease(b, c, 5000, at, limits)
+			if changed {
+				b = next
+			}
+			return got
+		}
+		lease(quota.Starts, now)
+		lease(quota.Starts, now.Add(jump))
+		lease(quota.Stops, now.Add(jump))
+		var got [quota.Classes]int
+		for range 20 {
+			now = now.Add(time.Second)
+			for c := range quota.Classes {
+				got[c] += lease(c, now)
+			}
+		}
+		if total := got[0] + got[1]; min(got[0], got[1]) < 300 || total > 20*40+100 {
+			t.Errorf("after a jump by %s: %v calls in 20 s, want 400 each", jump, got)
+		}
+	}
+}
+
 // In any history a bucket gives no more than has flowed in, and keeps its parts within bounds. A
 // class that always waits gets half of what flows in, whatever the other one does.
 func TestLeaseInAnyHistory(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 )
 
 // eventGap is the least time between two looks of one environment at a cluster for which events
-// ask. A thousand instances that are launched together send a thousand events, in a hundred batches.
+// ask. A thousand instances that are launched together send a thousand events, in a hundred
+// batches.
 const eventGap = time.Second
 
 // lookTimes remembers, by cluster, when this environment last looked, and when the look is due that
@@ -34,8 +35,8 @@ func (l *lookTimes) begin(name string, now time.Time) {
 	l.last[name] = now
 }
 
-// schedule returns when to look for an event that comes now; zero for at once. asked reports that an
-// earlier event has asked for that look.
+// schedule returns when to look for an event that comes now; zero for at once. asked reports that
+// an earlier event has asked for that look.
 func (l *lookTimes) schedule(name string, now time.Time) (at time.Time, asked bool) {
 	last, looked := l.last[name]
 	if age := now.Sub(last); !looked || age < 0 || age >= eventGap {
@@ -52,8 +53,8 @@ func (l *lookTimes) schedule(name string, now time.Time) (at time.Time, asked bo
 // returns the ids of messages to deliver again. A message only says that something may have
 // changed.
 //
-// Events that come within a second of the last look ask for one more look, at the end of that second,
-// by a due row. Wake-ups are spaced by dispatch, which sends them.
+// Events that come within a second of the last look ask for one more look, at the end of that
+// second, by a due row. Wake-ups are spaced by dispatch, which sends them.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	woken, uses := map[string]error{}, map[string]cluster.NodeGroupRef{}
@@ -108,7 +109,8 @@ func (h *Handler) deferLook(ctx context.Context, name, group string, done bool) 
 
 // subjectOf returns the cluster that a message wakes the function for: the one that it names, or
 // that of the node group whose Auto Scaling group it names, with that node group. Both are empty if
-// no node group has that. uses are the node groups of the Auto Scaling groups that were read before.
+// no node group has that. uses are the node groups of the Auto Scaling groups that were read
+// before.
 func (h *Handler) subjectOf(
 	ctx context.Context, body []byte, uses map[string]cluster.NodeGroupRef,
 ) (name, group string, err error) {
