@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/placement"
 	"berth/shared/service"
 	"berth/shared/state"
 )
@@ -125,14 +126,16 @@ func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *
 		return false
 	}
 	left := slices.Clone(s.MoveTargets)
-	for _, unbuffered := range []bool{true, false} {
+	for _, concession := range []concession{noConcession, useBuffer, relaxRules} {
 		r := d.request(view, anyProvider(s), min(d.taskCount(), len(left)))
-		r.Instances, r.Unexplained, r.Unbuffered, r.Seed = left, true, unbuffered, commits.SeedFor(s.Name)
+		r.Instances, r.Unexplained, r.Seed = left, true, commits.SeedFor(s.Name)
+		concession.apply(&r)
 		found := view.engine.Place(r).Placed
 		if len(found) == 0 {
 			continue
 		}
-		if unbuffered || !fitsUnbuffered(view, d) { // the rules may have changed since the move was planned
+		// Since the move was planned, others may have taken the room, or the rules have changed.
+		if concession == noConcession || !fitsSomewhere(view, d, concession-1) {
 			startPlaced(view, commits, d, found, draft)
 			placed = true
 		}
@@ -151,9 +154,23 @@ func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *
 	return placed
 }
 
-// fitsUnbuffered reports whether some instance has room for a task outside its node buffer (P14).
-func fitsUnbuffered(view *clusterView, d *demand) bool {
+// A concession is what a task gives up to start on an instance. Each includes those before it.
+type concession int
+
+const (
+	noConcession concession = iota
+	useBuffer               // the node buffer, or overbooking (P14)
+	relaxRules              // soft rules
+)
+
+// apply makes a request with the concession.
+func (c concession) apply(r *placement.Request) {
+	r.Unbuffered, r.Strict = c < useBuffer, c < relaxRules
+}
+
+// fitsSomewhere reports whether some instance takes a task of the demand with the concession.
+func fitsSomewhere(view *clusterView, d *demand, c concession) bool {
 	r := d.request(view, anyProvider(d.service), 1)
-	r.Unbuffered = true
+	c.apply(&r)
 	return canPlace(view, r)
 }

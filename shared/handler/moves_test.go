@@ -484,38 +484,49 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	want(t, "tasks where none may be", placed(w.with(cluster.TaskRunning))[ids[0]], 0)
 }
 
-// The instance for which a task was stopped does not get its buffer once the rules have changed and
-// there is room elsewhere.
-func TestMovesLeaveTheBufferAlone(t *testing.T) {
-	w := newWorld(t)
-	ids := w.instances("i", 3, 4096, 8192)
-	for n, id := range ids {
-		w.ecs.change(id, func(i *cluster.Instance) {
-			i.Registered.Metrics = map[string]int64{"connections": []int64{100, 8, 8}[n]}
+// The instance for which a task was stopped does not get it in its buffer, nor against a soft rule,
+// once the rules have changed and there is room elsewhere.
+func TestMovesTakeRoomElsewhereIfTheirsIsGone(t *testing.T) {
+	for name, x := range map[string]struct {
+		configuration cluster.Configuration
+		load          string // of a task, once it has stopped; each target has 8
+	}{
+		"Buffer":   {cluster.Configuration{Buffer: map[string]float64{"connections": 0.5}}, "connections=6"},
+		"SoftRule": {cluster.Configuration{Priorities: cluster.Priorities{Capacity: 2}}, "connections=10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ids := w.instances("i", 3, 4096, 8192)
+			for n, id := range ids {
+				w.ecs.change(id, func(i *cluster.Instance) {
+					i.Registered.Metrics = map[string]int64{"connections": []int64{100, 8, 8}[n]}
+				})
+			}
+			x.configuration.Cluster = prod
+			want(t, "error", w.api.Configurations.PutConfiguration(ctx, &x.configuration), nil)
+			none, all := 0, 100
+			_, err := w.api.Services.CreateService(ctx, operation.CreateService{
+				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), MinHealthy: &none, MaxPercent: &all,
+				Rules: cluster.Rules{NodeConstraint: "NodeName == i000"},
+			})
+			want(t, "error", err, nil)
+			w.advance(time.Minute)
+			w.observerAsleep = true
+			_, err = w.api.Services.UpdateRules(ctx, prod, "web",
+				map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i002"})
+			want(t, "error", err, nil)
+			w.advance(time.Second)
+			to := w.service("web").Service.MoveTargets
+			want(t, "instances that a task was stopped for", len(to), 1)
+			w.ecs.change("i000", func(i *cluster.Instance) { i.Registered.Metrics = nil })
+			_, err = w.api.Services.UpdateRules(ctx, prod, "web",
+				map[string]string{"berth:constraint": "", "berth:metrics": x.load})
+			want(t, "error", err, nil)
+			w.observerAsleep = false
+			w.advance(2 * time.Minute)
+			on := placed(w.with(cluster.TaskRunning))
+			want(t, "tasks where they were to go, and elsewhere", fmt.Sprint(on[to[0]], on[ids[0]]), "0 1")
+			wantCount(t, "tasks that there ever were", w.tasks(), 2)
 		})
 	}
-	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
-		Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
-	}), nil)
-	none, all := 0, 100
-	_, err := w.api.Services.CreateService(ctx, operation.CreateService{
-		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), MinHealthy: &none, MaxPercent: &all,
-		Rules: cluster.Rules{NodeConstraint: "NodeName == i000"},
-	})
-	want(t, "error", err, nil)
-	w.advance(time.Minute)
-	w.observerAsleep = true
-	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i002"})
-	want(t, "error", err, nil)
-	w.advance(time.Second)
-	to := w.service("web").Service.MoveTargets
-	want(t, "instances that a task was stopped for", len(to), 1)
-	w.ecs.change("i000", func(i *cluster.Instance) { i.Registered.Metrics = nil })
-	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "", "berth:metrics": "connections=6"})
-	want(t, "error", err, nil)
-	w.observerAsleep = false
-	w.advance(2 * time.Minute)
-	on := placed(w.with(cluster.TaskRunning))
-	want(t, "tasks in the buffer", fmt.Sprint(on[to[0]], on[ids[0]]), "0 1")
-	wantCount(t, "tasks that there ever were", w.tasks(), 2)
 }

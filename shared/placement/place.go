@@ -12,7 +12,7 @@ import (
 // Place chooses instances for the tasks of a request, one after the other: each choice accounts for
 // those before it. Of the instances that pass every filter it chooses the first by the strategies
 // (S3), or by the default spread (S2). Soft rules are relaxed for tasks that would otherwise find
-// no instance. Place changes nothing; the same snapshot and request always give the same result.
+// no instance, unless the request is strict. Place changes nothing; the same snapshot and request always give the same result.
 func (e *Engine) Place(r Request) Result { return e.PlaceInto(nil, r) }
 
 // PlaceInto is Place for callers who place much: it appends the placements to dst.
@@ -64,7 +64,7 @@ func (p *placer) placeTasks() {
 		} else {
 			p.placeAnywhere()
 		}
-		if p.remaining() == 0 {
+		if p.remaining() == 0 || p.request.Strict {
 			return
 		}
 	}

@@ -95,6 +95,8 @@ type Request struct {
 	Seed uint64
 	// Unbuffered forbids the buffer and overbooking (P14).
 	Unbuffered bool
+	// Strict forbids relaxing soft rules.
+	Strict bool
 	// Unexplained leaves out the diagnosis, which may have to examine every instance.
 	Unexplained bool
 }

@@ -109,8 +109,9 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 	if s.ZoneRebalancing {
 		n++
 	}
-	if n += ModelService(s).AllowedSurplus(all, s.Deployment.ID, c.TrustsHealth(),
-		c.now()); active+stoppedSoon > s.Desired+n {
+	// What replaces another task may take the place of the one that waits.
+	n += ModelService(s).CountReplaced(all, s.Deployment.ID, c.TrustsHealth(), c.now())
+	if active+stoppedSoon > s.Desired+n {
 		c.Fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and %d of it had just begun and ended", t.ID, s.Name, active, s.Desired, stoppedSoon)
 	}
 }

@@ -97,18 +97,22 @@ func (t Task) IsUnhealthy(s Service, now time.Time) bool {
 	return failing && now.Sub(t.RunningSince) >= s.Grace
 }
 
-// AllowedSurplus returns how many tasks a service may have above its desired count: one for each
-// task to be replaced, within the ceiling. primary is the PRIMARY revision. believed means that
-// unhealthy tasks are replaced, because no more than half of the cluster's tasks look unhealthy
-// (S6).
-func (s Service) AllowedSurplus(tasks []Task, primary string, believed bool, now time.Time) int {
-	n := 0
+// CountReplaced returns how many of the tasks are to be replaced. primary is the PRIMARY revision.
+// believed means that unhealthy tasks are replaced, because no more than half of the cluster's tasks
+// look unhealthy (S6).
+func (s Service) CountReplaced(tasks []Task, primary string, believed bool, now time.Time) (n int) {
 	for _, t := range tasks {
 		if t.Revision != primary || t.MustLeave || t.MustMove || believed && t.IsUnhealthy(s, now) {
 			n++
 		}
 	}
-	return min(n, max(0, s.Ceiling(s.Desired)-s.Desired))
+	return n
+}
+
+// AllowedSurplus returns how many tasks a service may have above its desired count: one for each
+// task to be replaced, within the ceiling. Its parameters are those of [Service.CountReplaced].
+func (s Service) AllowedSurplus(tasks []Task, primary string, believed bool, now time.Time) int {
+	return min(s.CountReplaced(tasks, primary, believed, now), max(0, s.Ceiling(s.Desired)-s.Desired))
 }
 
 // ZonesAreEven reports whether no zone has two tasks more than one that has room (S13).
