@@ -67,13 +67,14 @@ type stopCandidates struct {
 }
 
 // selectTasks chooses n of the tasks. Within a region, groups and domain rules count the same for
-// all instances: only the first of each region has to be compared with the others.
+// all instances, except for those whose tasks are all replaced: only the first of either kind has
+// to be compared with those of the other regions.
 func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
-	regions := s.groupByRegion(tasks)
+	queues := s.groupByRegion(s.groupByInstance(tasks))
 	for range n {
 		var best *queue[*stopCandidates]
 		least := 0
-		for _, q := range regions {
+		for _, q := range queues {
 			if len(q.items) == 0 {
 				continue
 			}
@@ -84,50 +85,69 @@ func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
 			}
 		}
 		here := best.top()
+		wasReplaced := s.isReplaced(here)
 		s.stopNextTask(here)
 		if len(here.tasks) > 0 {
 			best.fixTop()
 		} else {
 			best.popTop()
 		}
-		if s.needsReorder { // the tasks of another instance count differently now
-			s.needsReorder = false
-			for _, q := range regions {
-				q.heapify()
+		if s.needsReorder || len(here.tasks) > 0 && s.isReplaced(here) != wasReplaced {
+			s.needsReorder = false // the tasks of an instance count differently now
+			var rest []*stopCandidates
+			for _, q := range queues {
+				rest = append(rest, q.items...)
 			}
+			queues = s.groupByRegion(rest)
 		}
 	}
 }
 
-// groupByRegion groups the tasks by instance and the instances by region.
-func (s *stopSelection) groupByRegion(tasks []*cluster.Task) []*queue[*stopCandidates] {
-	byInstance, regions := map[string]*stopCandidates{}, map[int32]*queue[*stopCandidates]{}
-	var out []*queue[*stopCandidates]
+// isReplaced reports whether all tasks there are replaced already: to the domain rules it is as if
+// they had stopped.
+func (s *stopSelection) isReplaced(here *stopCandidates) bool {
+	return s.chooser.domains != nil && here.region >= 0 && s.chooser.counts.active[here.instance] == 0
+}
+
+// groupByInstance groups the tasks by instance, in the order of the first one of each.
+func (s *stopSelection) groupByInstance(tasks []*cluster.Task) (out []*stopCandidates) {
+	byInstance := map[string]*stopCandidates{}
 	for _, t := range tasks {
 		here := byInstance[t.Instance]
 		if here == nil {
 			here = s.newCandidates(t.Instance)
 			byInstance[t.Instance] = here
-			q := regions[here.region]
-			if q == nil {
-				q = &queue[*stopCandidates]{less: func(a,
-					b *stopCandidates) bool {
-					return s.compareCandidates(a, b) < 0
-				}}
-				regions[here.region] = q
-				out = append(out, q)
-			}
-			q.items = append(q.items, here)
+			out = append(out, here)
 		}
 		here.tasks = append(here.tasks, t)
 	}
-	for _, here := range byInstance {
+	for _, here := range out {
 		slices.SortFunc(here.tasks, func(a, b *cluster.Task) int {
 			if here.region < 0 {
 				return s.compareTasks(a, b)
 			}
 			return cmp.Or(s.compareNeeds(a, b), s.compareTasks(a, b))
 		})
+	}
+	return out
+}
+
+// groupByRegion groups the instances by region, apart from those whose tasks are all replaced.
+func (s *stopSelection) groupByRegion(candidates []*stopCandidates) (out []*queue[*stopCandidates]) {
+	type kind struct {
+		region   int32
+		replaced bool
+	}
+	queues := map[kind]*queue[*stopCandidates]{}
+	for _, here := range candidates {
+		key := kind{here.region, s.isReplaced(here)}
+		q := queues[key]
+		if q == nil {
+			q = &queue[*stopCandidates]{less: func(a, b *stopCandidates) bool { return s.compareCandidates(a, b) < 0 }}
+			queues[key] = q
+			out = append(out, q)
+		}
+		q.items = append(q.items, here)
 	}
 	for _, q := range out {
 		q.heapify()
@@ -152,8 +172,7 @@ func (s *stopSelection) domainRank(here *stopCandidates) int {
 	if s.chooser.domains == nil || here.region < 0 {
 		return 0
 	}
-	// All tasks there are replaced already: to the rules it is as if they had stopped.
-	if s.chooser.counts.active[here.instance] == 0 {
+	if s.isReplaced(here) {
 		fault, upgrade := s.chooser.domains.Excess()
 		return 2*(fault+upgrade) + 1
 	}
