@@ -40,6 +40,7 @@ const (
 	FilterRefused       Filter = "refused by ECS a while ago"
 	FilterAttribute     Filter = "missing attribute"
 	FilterConstraint    Filter = "constraint not met"
+	FilterAffinity      Filter = "not beside the service of its affinity"
 	FilterOccupied      Filter = "already has one" // DAEMON, distinctInstance, domain policies
 	FilterFaultDomain   Filter = "fault domain full"
 	FilterUpgrade       Filter = "upgrade domain full"

@@ -139,6 +139,9 @@ type Rules struct {
 	Scaling *LoadScaling `json:"l,omitempty"`
 	// Tolerations let tasks run on nodes with taints.
 	Tolerations []Toleration `json:"t,omitempty"`
+	// Affinity names the service beside whose tasks these tasks run, each on an instance that has
+	// one of them; empty for none.
+	Affinity string `json:"a,omitempty"`
 }
 
 // Switch is on, off, or empty for what applies otherwise.
@@ -172,6 +175,7 @@ type Priorities struct {
 	Capacity      Priority `json:"c,omitempty"`
 	FaultDomain   Priority `json:"f,omitempty"`
 	UpgradeDomain Priority `json:"u,omitempty"`
+	Affinity      Priority `json:"a,omitempty"`
 }
 
 // Configuration is an operator's settings for placement in a cluster (P5, P9–P16). A cluster

@@ -21,6 +21,7 @@ const (
 	TagRebalancing  = "berth:rebalancing" // on or off
 	TagScaling      = "berth:scaling"     // see [ReadLoadScaling]
 	TagTolerations  = "berth:tolerations" // KEY[=VALUE][:EFFECT], more of them after commas
+	TagAffinity     = "berth:affinity"    // the name of a service
 )
 
 // Bounds of [Rules]; those of strategies and constraints are ECS's own.
@@ -34,7 +35,7 @@ const (
 
 // RuleTags are the names of the tags that [ApplyRuleTag] knows.
 var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy, TagRebalancing,
-	TagScaling, TagTolerations}
+	TagScaling, TagTolerations, TagAffinity}
 
 // ApplyRuleTag sets the part of the rules that the tag names. An empty value resets it. A value
 // that cannot be read is an InvalidParameterException, which says what was expected. Expressions
@@ -56,6 +57,8 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 		r.Scaling, err = ReadLoadScaling(text)
 	case TagRebalancing:
 		r.Rebalancing, err = oneOf("Rebalancing", text, Switches)
+	case TagAffinity:
+		r.Affinity = text
 	case TagTolerations:
 		r.Tolerations, err = ReadTolerations(text)
 	default:
@@ -238,14 +241,14 @@ const maxOverbooking = 1000
 func (r *Rules) IsEmpty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics)+len(r.Tolerations) == 0 && r.NodeConstraint == "" &&
 		r.DomainPolicy == "" && r.MoveCost == "" && r.Scoring == "" && r.Rebalancing == "" && r.Scaling == nil &&
-		len(r.Providers) == 0 && !r.External
+		len(r.Providers) == 0 && !r.External && r.Affinity == ""
 }
 
 // MayForceMoves reports whether tasks under these rules may have to leave an instance that they run
 // on (P3, P8, P10, P15). ECS's own rules apply only when a task is placed.
 func (r *Rules) MayForceMoves() bool {
-	return r.Rebalancing == SwitchOn || r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" &&
-		r.DomainPolicy != PolicyNone
+	return r.Rebalancing == SwitchOn || r.NodeConstraint != "" || len(r.Metrics) > 0 || r.Affinity != "" ||
+		r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
 }
 
 // CheckRebalancing returns an InvalidParameterException for numbers out of range and for names that

@@ -41,6 +41,11 @@ func needsMoves(view *clusterView, changes *Changes) bool {
 	if anyKey(changes.mayMove, func(name string) bool { return governed[name] != nil }) {
 		return true
 	}
+	for _, s := range view.snap.AttachedServices() { // its tasks may have to follow
+		if changes.services[s.Rules.Affinity] {
+			return true
+		}
+	}
 	if anyKey(changes.services, func(name string) bool { s := view.snap.Services[name]; return s != nil && s.Moving }) {
 		return true
 	}
@@ -226,8 +231,10 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 	if step.Mode == moves.Via {
 		to = step.Via
 	}
+	apart := m.Spec.Affinity != "" &&
+		view.snap.SpreadOf(m.Spec.Affinity, "").TasksOn(view.snap.Instances[t.Instance]) == 0
 	devices, rejected := view.engine.CheckInstance(view.snap.Instances[to], placement.Request{
-		Spec: view.specs.ForPlannedMove(m.Spec, &view.snap.Configuration), Count: 1,
+		Spec: view.specs.ForPlannedMove(m.Spec, &view.snap.Configuration, apart), Count: 1,
 		Unbuffered: step.Mode != moves.IntoBuffer,
 	})
 	if rejected != nil {

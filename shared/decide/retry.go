@@ -47,7 +47,8 @@ func isMismatched(view *clusterView, changes *Changes, s *cluster.Service) bool 
 
 // dependsOnTasks reports whether the tasks of an instance decide if it is feasible.
 func dependsOnTasks(spec *placement.Spec) bool {
-	return slices.ContainsFunc(spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
+	return spec.Affinity != "" || slices.ContainsFunc(spec.Constraints,
+		func(x *constraint.Expression) bool { return !x.Static() })
 }
 
 // retryableServices returns blocked services whose next task may fit on an instance that changed,

@@ -24,6 +24,8 @@ const (
 	// to P5).
 	RuleFault   Rule = "fault domain"
 	RuleUpgrade Rule = "upgrade domain"
+	// RuleAffinity: a task is on an instance without a task of the service that it is to be beside.
+	RuleAffinity Rule = "affinity"
 	// RuleRoom: a task finds no instance (P11).
 	RuleRoom Rule = "no room"
 )
@@ -38,7 +40,8 @@ func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
 			return true
 		}
 	}
-	if c.maxPerInstance == 0 && len(c.matcher.static.attributes)+len(c.matcher.static.constraints) == 0 {
+	if spec.Affinity == "" && c.maxPerInstance == 0 &&
+		len(c.matcher.static.attributes)+len(c.matcher.static.constraints) == 0 {
 		return false // its tasks may run anywhere
 	}
 	for _, t := range e.snap.TasksOf(spec.Owner) {
@@ -47,7 +50,8 @@ func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
 			continue
 		}
 		if !c.matcher.static.meetsRequirements(e, v.Index) && !slices.Contains(spec.Avoid, v.ID) ||
-			c.maxPerInstance > 0 && c.counts.active[int32(v.Index)] > c.maxPerInstance {
+			c.maxPerInstance > 0 && c.counts.active[int32(v.Index)] > c.maxPerInstance ||
+			spec.Affinity != "" && !hasTaskOf(e, spec.Affinity, v.Index) {
 			return true
 		}
 	}

@@ -16,6 +16,7 @@ type chooser struct {
 	*shape
 	chooserKey
 	constraints    []*constraintColumn // those that bind: none if they are relaxed
+	affinity       *constraintColumn   // nil for none, and if it is relaxed
 	counts         *ownerCounts
 	maxPerInstance int32  // tasks of the owner on one instance, 0 for any number
 	strict         bool   // the current request may not use the buffer
@@ -58,6 +59,9 @@ func chooserForRequest(e *Engine, r *Request, relaxed relaxation) *chooser {
 	for _, column := range c.constraints {
 		column.followChanges(e)
 	}
+	if c.affinity != nil {
+		c.affinity.followChanges(e)
+	}
 	if c.domainTemplate != nil {
 		c.updateDomains(r.Target)
 	}
@@ -81,7 +85,12 @@ func newChooser(e *Engine, key chooserKey) *chooser {
 	if !key.relaxed.includesRule(relaxPlacement) {
 		c.constraints = constraints
 	}
-	c.shape = newTaskShape(e, spec, c.constraints, key.relaxed)
+	binding := c.constraints
+	if spec.Affinity != "" && !key.relaxed.includesRule(relaxAffinity) {
+		c.affinity = affinityFor(e, spec.Affinity)
+		binding = append(slices.Clone(binding), c.affinity)
+	}
+	c.shape = newTaskShape(e, spec, binding, key.relaxed)
 	c.regionMap = regionMapFor(e, c.order.attributes, spec.IsGoverned())
 	c.groupCounts = c.counts.groupCountsFor(c.regionMap)
 	if spec.IsGoverned() {
@@ -157,6 +166,7 @@ const (
 	relaxCapacity
 	relaxFault
 	relaxUpgrade
+	relaxAffinity
 )
 
 func (r relaxation) includesRule(rule relaxation) bool { return r&rule != 0 }
@@ -169,7 +179,8 @@ const relaxationSteps = 2
 // up rules of priority 2, step 2 those of priority 1. Rules of priority 0 always bind.
 func relaxationAt(p *cluster.Priorities, step int) relaxation {
 	out := relaxation(0)
-	for bit, priority := range [...]cluster.Priority{p.Placement, p.Capacity, p.FaultDomain, p.UpgradeDomain} {
+	for bit, priority := range [...]cluster.Priority{p.Placement, p.Capacity, p.FaultDomain, p.UpgradeDomain,
+		p.Affinity} {
 		if priority < 0 || step > 0 && int(priority) > relaxationSteps-step {
 			out |= 1 << bit
 		}

@@ -17,6 +17,7 @@ import (
 type constraintColumn struct {
 	expression  *constraint.Expression
 	text        string
+	owner       string // of tasks that the instance must have, in place of an expression
 	matches     []bool
 	dynamic     bool
 	logPosition uint64 // in the change log
@@ -29,6 +30,19 @@ func constraintFor(e *Engine, x *constraint.Expression) *constraintColumn {
 		return column
 	}
 	column := &constraintColumn{expression: x, text: key, dynamic: !x.Static()}
+	e.caches.constraints[key] = column
+	column.evaluateAll(e)
+	return column
+}
+
+// affinityFor returns the column of the instances that have a task of the owner. A task and its
+// replacement count as one: where the replacement is.
+func affinityFor(e *Engine, owner string) *constraintColumn {
+	key := "\x04affinity:" + owner
+	if column := e.caches.constraints[key]; column != nil {
+		return column
+	}
+	column := &constraintColumn{owner: owner, text: key, dynamic: true}
 	e.caches.constraints[key] = column
 	column.evaluateAll(e)
 	return column
@@ -65,9 +79,19 @@ func (column *constraintColumn) evaluateInstance(e *Engine, i int) {
 		column.matches[i] = false
 		return
 	}
+	if column.expression == nil {
+		column.matches[i] = hasTaskOf(e, column.owner, i)
+		return
+	}
 	e.subject.Facts = v.Facts()
 	e.subject.group = e.overlay.placedGroupOn(i)
 	column.matches[i] = column.expression.Matches(&e.subject)
+}
+
+// hasTaskOf reports whether the owner has a task on the instance that is not replaced.
+func hasTaskOf(e *Engine, owner string, i int) bool {
+	spread := e.snap.SpreadOf(owner, "")
+	return spread.TasksOn(e.views[i]) > 0
 }
 
 // A subject is an instance as constraints see it, with the tasks that this call placed on it.

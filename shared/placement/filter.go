@@ -28,6 +28,7 @@ var filters = []filter{
 	{cluster.FilterRefused, concernsRefused, passesRefused, explainNothing},
 	{cluster.FilterAttribute, concernsAttributes, passesAttributes, explainAttribute},
 	{cluster.FilterConstraint, concernsConstraints, passesConstraints, explainConstraint},
+	{cluster.FilterAffinity, concernsAffinity, passesAffinity, explainNothing},
 	{cluster.FilterOccupied, concernsOccupied, passesOccupied, explainNothing},
 	{cluster.FilterFaultDomain, concernsDomains, passesFaultDomain, explainFaultDomain},
 	{cluster.FilterUpgrade, concernsDomains, passesUpgradeDomain, explainUpgradeDomain},
@@ -103,6 +104,10 @@ func firstUnmetConstraint(c *chooser, i int) *constraintColumn {
 	}
 	return nil
 }
+
+func concernsAffinity(c *chooser) bool { return c.affinity != nil }
+
+func passesAffinity(c *chooser, i int) bool { return c.affinity == nil || c.affinity.matches[i] }
 
 func concernsOccupied(c *chooser) bool { return c.maxPerInstance > 0 }
 

@@ -39,6 +39,9 @@ type Spec struct {
 	// AllOrNothing places the first tasks of an owner all or not at all.
 	AllOrNothing bool
 	MoveCost     cluster.MoveCost
+	// Affinity is an owner beside whose tasks these tasks run, each on an instance that has one of
+	// them; empty for none.
+	Affinity string
 }
 
 // NewSpec returns the spec of the owner's tasks in the group: they need what the definition says,

@@ -161,8 +161,8 @@ func requirementsKey(s *placement.Spec) string {
 	if s.PerInstance > 0 || hasDomainRule(s) {
 		owner = s.Owner + " " + s.Group
 	}
-	return fmt.Sprintf("%+v %v %q %q %v %s %s", s.Needs, ports, slices.Sorted(slices.Values(s.Attributes)), rules,
-		s.Loads, owner, cluster.TolerationsText(s.Tolerations))
+	return fmt.Sprintf("%+v %v %q %q %v %s %s %s", s.Needs, ports, slices.Sorted(slices.Values(s.Attributes)), rules,
+		s.Loads, owner, cluster.TolerationsText(s.Tolerations), s.Affinity)
 }
 
 func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }

@@ -10,6 +10,7 @@ type serviceSet struct {
 	daemons     map[string]*cluster.Service
 	governed    map[string]*cluster.Service
 	rebalancing map[string]*cluster.Service // services whose zones are out of balance
+	attached    map[string]*cluster.Service // services with an affinity to another one
 }
 
 func newServiceSet() serviceSet {
@@ -17,6 +18,7 @@ func newServiceSet() serviceSet {
 		Services: map[string]*cluster.Service{}, blocked: map[string]*cluster.Service{},
 		daemons:  map[string]*cluster.Service{},
 		governed: map[string]*cluster.Service{}, rebalancing: map[string]*cluster.Service{},
+		attached: map[string]*cluster.Service{},
 	}
 }
 
@@ -36,6 +38,9 @@ func (x *serviceSet) indexService(r *cluster.Service) {
 	if r.Rules.MayForceMoves() && r.Strategy != cluster.Daemon {
 		x.governed[r.Name] = r
 	}
+	if r.Rules.Affinity != "" {
+		x.attached[r.Name] = r
+	}
 }
 
 func (x *serviceSet) dropService(name string) {
@@ -48,6 +53,7 @@ func (x *serviceSet) removeFromLists(name string) {
 	delete(x.daemons, name)
 	delete(x.governed, name)
 	delete(x.rebalancing, name)
+	delete(x.attached, name)
 }
 
 // BlockedServices returns the services with tasks that found no instance, by name. The caller must
@@ -57,6 +63,10 @@ func (x *serviceSet) BlockedServices() map[string]*cluster.Service { return x.bl
 // RebalancingServices returns the services with a zone rebalancing in progress (S13), by name. The
 // caller must not change the map.
 func (x *serviceSet) RebalancingServices() map[string]*cluster.Service { return x.rebalancing }
+
+// AttachedServices returns the services with an affinity to another one, by name. The caller must
+// not change the map.
+func (x *serviceSet) AttachedServices() map[string]*cluster.Service { return x.attached }
 
 // DaemonServices returns the DAEMON services by name. The caller must not change the map.
 func (x *serviceSet) DaemonServices() map[string]*cluster.Service { return x.daemons }

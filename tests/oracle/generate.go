@@ -120,6 +120,7 @@ func GenConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 		QuorumFault: rapid.IntRange(0, 5).Draw(t, "quorum") == 0,
 		NoSwitch:    rapid.IntRange(0, 5).Draw(t, "no switch") == 0,
 	}
+	c.Priorities.Affinity = priority("affinity")
 	switch rapid.IntRange(0, 3).Draw(t, "buffer") {
 	case 0:
 		c.Buffer = map[string]float64{"m": 0.5}
@@ -272,6 +273,9 @@ func GenRequest(t *rapid.T, w *World) placement.Request {
 			}
 		}
 		r.Instances = append(rapid.Permutation(r.Instances).Draw(t, "wish"), "i-unknown")
+	}
+	if rapid.IntRange(0, 3).Draw(t, "attached") == 0 {
+		r.Spec.Affinity = "other"
 	}
 	return r
 }

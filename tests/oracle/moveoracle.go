@@ -22,7 +22,7 @@ type MoveOracle struct {
 	at      []int // instance per counted task, -1 for none
 	start   []int
 	domains map[string]*domain.Domains
-	levels  [4]int            // placement, capacity, fault, upgrade
+	levels  [5]int            // placement, capacity, fault, upgrade, affinity
 	initial map[string]figure // at the start
 	best    [4][]int64        // per stage
 	forRoom bool              // newcomers are to be placed
@@ -32,7 +32,8 @@ type MoveOracle struct {
 func NewMoveOracle(w *MoveWorld) *MoveOracle {
 	o := &MoveOracle{MoveWorld: w, domains: map[string]*domain.Domains{}, forRoom: w.Newcomers > 0}
 	p := w.Config.Priorities
-	o.levels = [4]int{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}
+	o.levels = [5]int{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain),
+		int(p.Affinity)}
 	for _, t := range w.Tasks {
 		if !t.IsActive() {
 			continue
@@ -219,12 +220,34 @@ func (o *MoveOracle) scoreTasks(out []int64, forbid func(int)) {
 				out[11+2*o.levels[0]]++
 			}
 		}
+		if o.isApart(n, o.at) {
+			out[1+2*o.levels[4]]++
+			was := o.start[n] >= 0 && o.isApart(n, o.start)
+			if !was {
+				forbid(o.levels[4])
+				out[11+2*o.levels[4]]++
+			}
+		}
 		if o.start[n] >= 0 && o.at[n] != o.start[n] {
 			out[9] += map[cluster.MoveCost]int64{"": 1, "Zero": 0, "Low": 1, "Medium": 15,
 				"High": 40}[o.Owners[t.Owner].Spec.MoveCost]
 			out[10]++
 		}
 	}
+}
+
+// isApart reports whether the n-th task has no task of its parent beside it.
+func (o *MoveOracle) isApart(n int, at []int) bool {
+	parent := o.Owners[o.counted[n].Owner].Spec.Affinity
+	if parent == "" || !o.givesTasks(at[n]) {
+		return false
+	}
+	for m, t := range o.counted {
+		if t.Owner == parent && at[m] == at[n] {
+			return false
+		}
+	}
+	return true
 }
 
 // Order returns the parts of a score in the order of their weight. If newcomers are to be placed,

@@ -155,6 +155,18 @@ func (w *MoveWorld) genTask(t *rapid.T, n int) {
 	w.Tasks = append(w.Tasks, x)
 }
 
+// GenAffinityWorld draws a world in which o1 has an affinity to o0, and often o2 as well.
+func GenAffinityWorld(t *rapid.T, instances, tasks int) *MoveWorld {
+	w := GenMoveWorld(t, instances, tasks)
+	w.Config.Priorities.Affinity = rapid.SampledFrom([]cluster.Priority{0, 0, 0, 1, 2}).Draw(t, "affinity")
+	for _, name := range []string{"o1", "o2"} {
+		if o, drawn := w.Owners[name]; drawn && (name == "o1" || rapid.Bool().Draw(t, "o2 is attached")) {
+			o.Spec.Affinity = "o0"
+		}
+	}
+	return w
+}
+
 // Describe returns the world as text.
 func (w *MoveWorld) Describe() string {
 	var b strings.Builder

@@ -207,6 +207,7 @@ func (o *Oracle) FailedFilters(i *cluster.Instance, l Remaining) []string {
 	if x := o.UnmetConstraint(i); x != "" && o.RuleBinds(o.Config.Priorities.Placement) {
 		refuse(true, cluster.FilterConstraint, x)
 	}
+	refuse(!o.hasParentOn(i) && o.RuleBinds(o.Config.Priorities.Affinity), cluster.FilterAffinity, "")
 	most := r.PerInstance
 	if IsGoverned(r) {
 		most = 1
@@ -229,6 +230,14 @@ func (o *Oracle) FailedFilters(i *cluster.Instance, l Remaining) []string {
 		refuse(true, cluster.FilterMetric, metric)
 	}
 	return out
+}
+
+// hasParentOn reports whether the instance has a task that the request's affinity asks for.
+func (o *Oracle) hasParentOn(i *cluster.Instance) bool {
+	parent := o.Request.Spec.Affinity
+	return parent == "" || slices.ContainsFunc(o.Tasks, func(t *cluster.Task) bool {
+		return t.Owner == parent && t.Instance == i.ID && t.IsActive() && !o.IsReplaced(t)
+	})
 }
 
 // MissingAttribute returns the first required attribute that the instance lacks, or "".

@@ -29,9 +29,10 @@ const root = "../.."
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
-		volumes(), madeGroups, enoughHealthy, sharedCalls, taints()),
+		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
-		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints()),
+		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
+		affinity),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -110,6 +111,11 @@ var sharedCalls = []string{
 	"outbox# *state.Outbox.Deadline", "bucket# *state.Bucket.Starts", "bucket# *state.Bucket.StartsWait",
 	"bucket# *state.Bucket.StopsWait",
 }
+
+// affinity are the fields of affinity, which the first two versions did not have.
+var affinity = []string{"service# *cluster.Service.ServiceSpec.Rules.Affinity",
+	"task# *cluster.Task.TaskSpec.Rules.Affinity", "request# *state.Request.Rules.Affinity",
+	"configuration *cluster.Configuration.Priorities.Affinity"}
 
 // taints returns the fields of taints and tolerations, which the first two versions did not have.
 func taints() (fields []string) {

@@ -138,6 +138,7 @@ func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placem
 	if err != nil {
 		return nil, fmt.Errorf("service %s: %w", s.Name, err)
 	}
+	spec.Affinity = specs.ParentOf(m.snap, &rules)
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}

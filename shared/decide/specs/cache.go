@@ -33,7 +33,8 @@ type serviceKey struct {
 type serviceSpec struct {
 	spec     *placement.Spec
 	rules    cluster.Rules
-	rev, def int64 // of the rows
+	parent   string // short key of the service of its affinity
+	rev, def int64  // of the rows
 }
 
 type standaloneSpec struct {
@@ -42,8 +43,8 @@ type standaloneSpec struct {
 }
 
 type moveKey struct {
-	of   *placement.Spec
-	soft bool
+	of          *placement.Spec
+	soft, apart bool
 }
 
 // maxSpecs bounds what is kept besides the specs of existing services: standalone tasks may come in
@@ -103,13 +104,16 @@ func (c *Cache) cachedSpec(
 ) *placement.Spec {
 	key.external = rules.External
 	old, ok := c.services[key]
-	if ok && old.def == def.Rev && (old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy ||
-		reflect.DeepEqual(old.rules, rules)) {
+	parent := ParentOf(c.snap, &s.Rules)
+	if ok && old.parent == parent && old.def == def.Rev &&
+		(old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy ||
+			reflect.DeepEqual(old.rules, rules)) {
 		old.rev = s.Rev
 		c.services[key] = old
 		return old.spec
 	}
 	spec := parseSpec(def, s.Short, "service:"+s.Name, &rules)
+	spec.Affinity = parent
 	requireProvider(spec, key.provider)
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
@@ -117,8 +121,20 @@ func (c *Cache) cachedSpec(
 	if len(c.services) >= maxSpecs+2*len(c.snap.Services) {
 		clear(c.services)
 	}
-	c.services[key] = serviceSpec{spec, rules, s.Rev, def.Rev}
+	c.services[key] = serviceSpec{spec, rules, parent, s.Rev, def.Rev}
 	return spec
+}
+
+// ParentOf returns the short key of the service that the rules have an affinity to; empty for none.
+// Once that service is deleted, its children may run anywhere.
+func ParentOf(snap *snapshot.Snapshot, rules *cluster.Rules) string {
+	if rules.Affinity == "" {
+		return ""
+	}
+	if parent := snap.Services[rules.Affinity]; parent != nil && parent.Status == cluster.ServiceActive {
+		return parent.Short
+	}
+	return ""
 }
 
 // Shape is what standalone tasks may differ in for placement. Tasks of one shape have the same
@@ -181,10 +197,11 @@ func (c *Cache) ForStandalone(k Shape, def *cluster.TaskDefinition, owner string
 
 // ForPlannedMove returns the spec for checking the one instance that a plan of moves has chosen. It
 // leaves out what the plan has taken care of: domain rules, which would count the task where it
-// still is, and a capacity that may be exceeded.
-func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration) *placement.Spec {
+// still is, a capacity that may be exceeded, and the affinity of a task that is apart from the
+// service it should be beside.
+func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration, apart bool) *placement.Spec {
 	soft := conf.Priorities.Capacity != 0
-	key := moveKey{spec, soft}
+	key := moveKey{spec, soft, apart}
 	if s := c.moves[key]; s != nil {
 		return s
 	}
@@ -194,6 +211,9 @@ func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration
 	}
 	if soft {
 		next.Loads = nil
+	}
+	if apart {
+		next.Affinity = ""
 	}
 	if len(c.moves) >= maxSpecs {
 		clear(c.moves)

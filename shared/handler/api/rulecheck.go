@@ -48,7 +48,43 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	if err := checkScaling(r, strategy); err != nil {
 		return err
 	}
+	if strategy == cluster.Daemon && r.Affinity != "" {
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The daemon scheduling strategy does not support the tag %s: it runs one task on each instance.",
+			cluster.TagAffinity)
+	}
 	return cluster.CheckMetrics(r.Metrics)
+}
+
+// checkAffinity refuses an affinity to a service that does not exist, or that has an affinity
+// itself, and one of a service that others are attached to: as in Service Fabric there are no
+// chains.
+func checkAffinity(snap *snapshot.Snapshot, s *cluster.Service) error {
+	name := s.Rules.Affinity
+	if name == "" {
+		return nil
+	}
+	parent := snap.Services[name]
+	attached := slices.DeleteFunc(slices.Sorted(maps.Keys(snap.AttachedServices())), func(other string) bool {
+		return snap.Services[other].Rules.Affinity != s.Name || snap.Services[other].Status != cluster.ServiceActive
+	})
+	switch {
+	case name == s.Name:
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Tag %s of service %s names the service itself, expected another one.", cluster.TagAffinity, s.Name)
+	case parent == nil || parent.Status != cluster.ServiceActive:
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Tag %s names %.260q, expected an ACTIVE service of the cluster.", cluster.TagAffinity, name)
+	case parent.Rules.Affinity != "":
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Tag %s names service %s, which has an affinity to service %s itself, expected a service without one.",
+			cluster.TagAffinity, name, parent.Rules.Affinity)
+	case len(attached) > 0:
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Service %s cannot have an affinity (tag %s): service %s has one to it.", s.Name, cluster.TagAffinity,
+			attached[0])
+	}
+	return nil
 }
 
 // checkScaling refuses scaling by load where it cannot apply: for DAEMON services, and by a metric
@@ -82,13 +118,14 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 }
 
 // checkFeasible refuses rules that this cluster cannot satisfy now: a new node constraint with a
-// property that no instance has (P7), and tasks whose metrics find no remaining capacity (P11).
+// property that no instance has (P7), a new affinity to a service that it cannot be to, and tasks
+// whose metrics find no remaining capacity (P11).
 // before is the service before the change, nil for a new one. What was accepted before does not
 // stand in the way of other changes.
 //
-// It loads the whole snapshot, so services with neither constraint nor metrics skip it.
+// It loads the whole snapshot, so services with none of these skip it.
 func (a *Dependencies) checkFeasible(ctx context.Context, s, before *cluster.Service) error {
-	if s.Rules.NodeConstraint == "" && len(s.Rules.Metrics) == 0 {
+	if s.Rules.NodeConstraint == "" && s.Rules.Affinity == "" && len(s.Rules.Metrics) == 0 {
 		return nil // nothing that has to be looked up
 	}
 	snap, err := snapshot.Load(ctx, a.State, s.Cluster)
@@ -97,6 +134,11 @@ func (a *Dependencies) checkFeasible(ctx context.Context, s, before *cluster.Ser
 	}
 	if before == nil || before.Rules.NodeConstraint != s.Rules.NodeConstraint {
 		if err := checkProperties(snap, s.Rules.NodeConstraint); err != nil {
+			return err
+		}
+	}
+	if before == nil || before.Rules.Affinity != s.Rules.Affinity {
+		if err := checkAffinity(snap, s); err != nil {
 			return err
 		}
 	}

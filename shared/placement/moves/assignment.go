@@ -111,6 +111,9 @@ func newAssignment(p *problem) *assignment {
 		case p.tasks[t].mismatched:
 			s.score.rules[p.levels.placement].addViolations(1, 0)
 		}
+		if p.tasks[t].apart {
+			s.score.rules[p.levels.affinity].addViolations(1, 0)
+		}
 	}
 	for i := range p.instances {
 		s.countInstance(int32(i))
@@ -294,11 +297,17 @@ func (s *assignment) removeTask(t, from int32) {
 	if task.mismatched {
 		s.score.rules[s.problem.levels.placement].addViolations(-1, 0)
 	}
+	if s.problem.hasAffinity {
+		countApart(s, t, -1)
+	}
 	was := s.surplusOn(task.owner, from)
 	s.at[t] = -1
 	s.score.rules[alwaysBinding].addViolations(s.surplusOn(task.owner, from)-was, 0)
 	if o.domains != nil {
 		o.domains.AddTasks(int(from), -1)
+	}
+	if s.problem.hasAffinity {
+		countChildren(s, task.owner, from, 1)
 	}
 }
 
@@ -313,12 +322,18 @@ func (s *assignment) insertTask(t, to int32) {
 		s.score.rules[max(0, s.problem.levels.placement)].addViolations(1, 0)
 		s.score.worsened[max(0, s.problem.levels.placement)].addViolations(1, 0)
 	}
+	if s.problem.hasAffinity {
+		countChildren(s, task.owner, to, -1)
+	}
 	was := s.surplusOn(task.owner, to)
 	s.at[t] = to
 	s.arrived[to] = append(s.arrived[to], t)
 	s.score.rules[alwaysBinding].addViolations(s.surplusOn(task.owner, to)-was, 0)
 	if o.domains != nil {
 		o.domains.AddTasks(int(to), 1)
+	}
+	if s.problem.hasAffinity {
+		countApart(s, t, 1)
 	}
 }
 

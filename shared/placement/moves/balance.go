@@ -161,6 +161,9 @@ func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, most in
 	var all []BalanceMove
 	for n, m := range ordered {
 		why := b.tally.explain(m.Task, m.From, m.To)
+		if m.Together {
+			why = explainReunion(b.guard, m.Task)
+		}
 		b.tally.move(m.Task, m.From, m.To)
 		task := &b.problem.tasks[m.Task]
 		distance := b.tally.distance()
@@ -168,7 +171,7 @@ func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, most in
 			Task: task.id, Owner: b.problem.owners[task.owner].name, From: b.problem.instances[m.From].id,
 			To: b.problem.instances[m.To].id, Cost: task.cost, Mode: StartFirst, Why: why,
 		}})
-		if distance < least {
+		if last := n+1 == len(ordered) || !ordered[n+1].Together; distance < least && last {
 			least, end = distance, n+1
 		}
 	}
@@ -177,6 +180,9 @@ func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, most in
 	}
 	if most > 0 {
 		end = min(end, most)
+	}
+	for end > 0 && end < len(ordered) && ordered[end].Together { // neither without the other
+		end--
 	}
 	for n := len(ordered) - 1; n >= end; n-- {
 		b.tally.move(ordered[n].Task, ordered[n].To, ordered[n].From)

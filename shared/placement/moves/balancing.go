@@ -123,10 +123,14 @@ func (b *balancing) addMetrics() {
 func (b *balancing) newSearchProblem() *rebalance.Problem {
 	p := b.problem
 	width := p.dimensionCount() + 1
-	out := &rebalance.Problem{Resources: make([]rebalance.Resource, width), Weights: rebalance.Weights{Task: 1}}
+	out := &rebalance.Problem{Resources: make([]rebalance.Resource, width), Weights: rebalance.Weights{Task: 1},
+		Together: p.hasAffinity}
 	for i := range p.instances {
 		x := rebalance.Instance{Capacity: make([]int64, width), Base: make([]int64, width),
 			Safety: make([]int64, width)}
+		if p.hasAffinity {
+			x.Neighborhood = int32(i)
+		}
 		for dim := range int32(width - 1) {
 			c := p.cellIndex(int32(i), dim)
 			x.Capacity[dim], x.Base[dim], x.Safety[dim] = p.unbuffered[c], p.load[c], unlimited
@@ -167,6 +171,9 @@ func (b *balancing) addSearchServices(out *rebalance.Problem) {
 	for o := range p.owners {
 		owner := &p.owners[o]
 		x := rebalance.Service{Exclusive: owner.maxPerInstance == 1}
+		if owner.parent != noParent {
+			x.DependsOn = []int32{owner.parent}
+		}
 		if owner.domains != nil {
 			rule := domain.NewRule(owner.mover.Spec.DomainPolicy, owner.mover.Target, &b.planner.snap.Configuration)
 			x.Domains = func() rebalance.Domains { return owner.domains.WithoutTasks(rule) }
@@ -342,14 +349,26 @@ func (b *balancing) isWanted(now *Balance) bool {
 	return slices.ContainsFunc(now.Metrics, func(m MetricBalance) bool { return !m.Balanced || m.Unsafe > 0 })
 }
 
-// MakeMove makes a move that the search has ordered, if the problem of moves allows it: there is
-// room without the buffer, in ports and devices too, and no rule is broken further.
-func (b *balancing) MakeMove(t, to int32) bool {
-	s, from := b.guard, b.guard.at[t]
-	owner := &b.problem.owners[b.problem.tasks[t].owner]
-	if !s.hasRoomFor(stageKeep, t, to) || owner.domains != nil && !owner.domains.MayMove(int(from), int(to)) {
-		return false
+// MakeMoves makes moves to one instance that the search has ordered, if the problem of moves allows
+// all of them: there is room without the buffer, in ports and devices too, and no rule is broken
+// further.
+func (b *balancing) MakeMoves(tasks []int32, to int32) bool {
+	s, made, before := b.guard, len(b.guard.movedTasks), b.guard.score
+	for _, t := range tasks {
+		domains := b.problem.owners[b.problem.tasks[t].owner].domains
+		if !s.hasRoomFor(stageKeep, t, to) || domains != nil && !domains.MayMove(int(s.at[t]), int(to)) {
+			s.undoMovesTo(made)
+			s.score = before
+			return false
+		}
+		s.moveTask(t, to, openViolation{task: t})
 	}
-	s.moveTask(t, to, openViolation{task: t})
+	for _, t := range tasks {
+		if _, apart := separatedBy(s, stageKeep, t); apart {
+			s.undoMovesTo(made)
+			s.score = before
+			return false
+		}
+	}
 	return true
 }

@@ -64,6 +64,10 @@ func addCurrent(s *branchSearch, v openViolation, out *score) {
 		if isStillBroken(s.assignment, v) {
 			out.rules[s.problem.levels.placement].addViolations(1, 0)
 		}
+	case separatedTask:
+		if isApart(s.assignment, v.task) {
+			out.rules[s.problem.levels.affinity].addViolations(1, 0)
+		}
 	case sharedInstance:
 		out.rules[alwaysBinding].addViolations(s.surplusOn(v.owner, v.instance), 0)
 	case overloadedCell:
@@ -78,6 +82,10 @@ func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 	switch v.kind {
 	case unplacedTask, mismatchedTask:
 		if !s.isUndecided(v.task) {
+			addCurrent(s, v, out)
+		}
+	case separatedTask:
+		if parent := s.problem.owners[v.owner].parent; !s.isUndecided(v.task) && s.undecidedCount[parent] == 0 {
 			addCurrent(s, v, out)
 		}
 	case sharedInstance:

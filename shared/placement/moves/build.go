@@ -28,6 +28,7 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 			m.Keep = func(t *cluster.Task) bool { return t.Owner == r.Spec.Owner || keep != nil && keep(t) }
 		}
 	}
+	e.addParents(owners)
 	m.Owners = owners
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		for _, l := range owners[name].Spec.Loads {
@@ -41,6 +42,7 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 	p.nameMetrics(e.snap.MetricNames())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
+	p.linkOwners(numbers)
 	p.addScopedTasks(e, m, r, numbers, at)
 	if p.budget = m.Most; p.budget <= 0 {
 		p.budget = math.MaxInt

@@ -56,7 +56,7 @@ func clearableInstances(s *branchSearch, newcomer int32) []int32 {
 	var all []promise
 	owner := s.problem.tasks[newcomer].owner
 	for i := range int32(len(s.problem.instances)) {
-		if !s.isDestination(owner, i) ||
+		if !s.isDestination(owner, i) || !mayJoinParent(s.assignment, s.stage, newcomer, i) ||
 			s.problem.owners[owner].maxPerInstance > 0 && s.ownerTasksOn(owner, i) >= s.taskLimit(newcomer, i) {
 			continue
 		}

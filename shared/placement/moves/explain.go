@@ -53,6 +53,9 @@ func remainingViolations(s *assignment, violations []openViolation) []openViolat
 		if !s.problem.canHostTaskOf(task.owner, s.at[t]) {
 			add(openViolation{kind: mismatchedTask, task: t, owner: task.owner, instance: s.at[t]})
 		}
+		for _, u := range append(separableTasks(s, t), t) {
+			add(openViolation{kind: separatedTask, task: u, owner: s.problem.tasks[u].owner, instance: s.at[u]})
+		}
 		if s.problem.owners[task.owner].domains != nil {
 			add(openViolation{kind: faultDomains, owner: task.owner, instance: -1, task: -1})
 			add(openViolation{kind: upgradeDomains, owner: task.owner, instance: -1, task: -1})
@@ -75,6 +78,8 @@ func describeViolation(s *assignment, v openViolation) Violation {
 		out.Rule = placement.RuleRoom
 	case mismatchedTask:
 		out.Rule, out.Task = placement.RulePlacement, s.problem.tasks[v.task].id
+	case separatedTask:
+		out.Rule, out.Task = placement.RuleAffinity, s.problem.tasks[v.task].id
 	case sharedInstance:
 		out.Rule, out.Have, out.Limit = placement.RuleOccupied, int64(s.ownerTasksOn(v.owner, v.instance)),
 			int64(s.problem.owners[v.owner].maxPerInstance)
@@ -132,6 +137,8 @@ func explainMove(s *assignment, m plannedMove) string {
 			s.ownerTasksOn(task.owner, task.initial), s.problem.owners[task.owner].maxPerInstance, purpose)
 	case overloadedCell:
 		return describeLoad(s, v.dim, task.initial, "") + purpose + describeLoad(s, v.dim, m.to, "; ")
+	case separatedTask:
+		return explainReunion(s, v.task)
 	case missingGPU, portConflict:
 		return strings.TrimPrefix(purpose, ", ") + fmt.Sprintf(" on %s", s.problem.instances[v.instance].id)
 	}

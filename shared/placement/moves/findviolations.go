@@ -25,6 +25,7 @@ type violationKind uint8
 const (
 	unplacedTask   violationKind = iota // a newcomer without an instance
 	mismatchedTask                      // on an instance that lacks what the task requires
+	separatedTask                       // on an instance without a task of its parent
 	sharedInstance                      // more tasks of an owner on an instance than may share it
 	overloadedCell                      // more load on an instance than the limit of a dimension
 	faultDomains
@@ -43,6 +44,10 @@ func findViolations(s *assignment) []openViolation {
 		case task.mismatched:
 			out = append(out, openViolation{kind: mismatchedTask, task: int32(t), owner: task.owner,
 				instance: task.initial})
+		}
+		if s.problem.tasks[t].apart {
+			out = append(out, openViolation{kind: separatedTask, task: int32(t), owner: s.problem.tasks[t].owner,
+				instance: s.problem.tasks[t].initial})
 		}
 	}
 	for i := range s.problem.instances {
@@ -86,6 +91,8 @@ func violationPriority(s *assignment, v openViolation) int {
 	switch v.kind {
 	case mismatchedTask:
 		return s.problem.levels.placement
+	case separatedTask:
+		return s.problem.levels.affinity
 	case overloadedCell:
 		if total, _ := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim)); total == 0 {
 			return lowestLevel + 1
@@ -107,6 +114,8 @@ func isStillBroken(s *assignment, v openViolation) bool {
 		return s.at[v.task] < 0
 	case mismatchedTask:
 		return s.at[v.task] == v.instance
+	case separatedTask:
+		return isApart(s, v.task)
 	case sharedInstance:
 		return s.surplusOn(v.owner, v.instance) > 0
 	case overloadedCell:
@@ -148,6 +157,8 @@ func repairCandidates(s *assignment, v openViolation) []int32 {
 	switch v.kind {
 	case unplacedTask, mismatchedTask:
 		return singleTask(s, v.task)
+	case separatedTask:
+		return reunitingTasks(s, v.task)
 	case faultDomains, upgradeDomains:
 		return s.problem.owners[v.owner].tasks
 	}

@@ -45,6 +45,9 @@ func (g searchStage) isWorthwhile(a, b *score) bool {
 // stageDiffers reports whether the stage allows anything that earlier stages do not.
 func stageDiffers(p *problem, g searchStage) bool {
 	levels := []int{p.levels.placement, p.levels.capacity, p.levels.fault, p.levels.upgrade}
+	if p.hasAffinity {
+		levels = append(levels, p.levels.affinity)
+	}
 	switch g {
 	case stageBuffer:
 		return !slices.Equal(p.unbuffered, p.total)
@@ -109,7 +112,13 @@ func worsenedByMove(s *assignment, g searchStage, t int32) (v openViolation, mus
 	if len(task.ports) > 0 && s.portsClash(i) {
 		return openViolation{kind: portConflict, instance: i, owner: -1, task: t}, true
 	}
-	return domainsWorsenedBy(s, g, t)
+	if v, must = separatedBy(s, g, t); must {
+		return v, true
+	}
+	if w, broken := domainsWorsenedBy(s, g, t); broken || w.kind != unplacedTask {
+		return w, broken
+	}
+	return v, false
 }
 
 // domainsWorsenedBy is the part of worsenedByMove about domain rules.
@@ -152,6 +161,9 @@ func mayStay(s *assignment, g searchStage, t int32) bool {
 	if s.problem.owners[task.owner].maxPerInstance > 0 && s.ownerTasksOn(task.owner, i) > s.taskLimit(t, i) ||
 		task.needs.GPUs > 0 && !s.gpusSuffice(i) ||
 		len(task.ports) > 0 && s.portsClash(i) {
+		return false
+	}
+	if _, must := separatedBy(s, g, t); must {
 		return false
 	}
 	if s.problem.owners[task.owner].domains == nil {

@@ -113,12 +113,14 @@ func evaluateDestination(s *branchSearch, t, i int32) destination {
 // rankDestinations returns the instances that the task may move to, the most promising first.
 func (s *branchSearch) rankDestinations(t int32, v openViolation) []int32 {
 	var targets []destination
-	if s.local != nil {
+	if s.isBoundToParent(t) && s.local != nil {
+		targets = parentDestinations(s, t)
+	} else if s.local != nil {
 		targets = nearbyDestinations(s, t)
 	} else {
 		first := firstDestination(s, t)
 		for i := first; i < int32(len(s.problem.instances)); i++ {
-			if i != s.at[t] && s.isDestination(s.problem.tasks[t].owner, i) {
+			if i != s.at[t] && s.isDestination(s.problem.tasks[t].owner, i) && s.mayBeTaken(t, i) {
 				targets = append(targets, evaluateDestination(s, t, i))
 			}
 		}

@@ -36,8 +36,8 @@ type Request struct {
 type Violation struct {
 	Rule     placement.Rule
 	Instance string // capacity, instance shared, placement
-	Owner    string // instance shared, placement and domain rules
-	Task     string // placement: its id
+	Owner    string // instance shared, placement, affinity and domain rules
+	Task     string // placement and affinity: its id
 	Metric   string // capacity: the metric, or CPU, MEMORY, ENI
 	// Have and Limit are, for capacity, the load and how much is taken without the buffer; for
 	// shared instances, the tasks and how many may share it; for domain rules, how many tasks are
@@ -53,6 +53,10 @@ func (v Violation) String() string {
 			v.Limit)
 	case placement.RulePlacement:
 		return fmt.Sprintf("task %s is on instance %s, which its constraints no longer allow", v.Task, v.Instance)
+	case placement.RuleAffinity:
+		return fmt.Sprintf("task %s is on instance %s, which has no task of the service that it is to be beside",
+			v.Task,
+			v.Instance)
 	case placement.RuleOccupied:
 		return fmt.Sprintf("instance %s has %d tasks, which is more than %d", v.Instance, v.Have, v.Limit)
 	case placement.RuleFault, placement.RuleUpgrade:

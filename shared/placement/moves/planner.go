@@ -13,13 +13,16 @@ type Planner struct {
 	snap   *snapshot.Snapshot
 	watch  violationWatch
 	solved []solvedProblem // the latest ones
+	// parents has the specs of parents whose tasks stay, so that equal problems have equal owners.
+	parents map[string]*placement.Spec
 	// wholeTasks is the constant of that name; tests make it small.
 	wholeTasks int
 }
 
 // NewPlanner returns a planner on the engine's snapshot and makes it the engine's observer.
 func NewPlanner(e *placement.Engine) *Planner {
-	p := &Planner{engine: e, snap: e.Snapshot(), wholeTasks: wholeTasks}
+	p := &Planner{engine: e, snap: e.Snapshot(), wholeTasks: wholeTasks,
+		parents: map[string]*placement.Spec{}}
 	p.watch.snap = p.snap
 	e.SetObserver(&p.watch)
 	return p

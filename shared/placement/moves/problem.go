@@ -30,6 +30,7 @@ type problem struct {
 	levels        priorityLevels
 	budget        int   // moves of one plan
 	configuration int64 // revision of the cluster's
+	hasAffinity   bool  // of some owner
 
 	domainsByKey map[string]*domain.Domains // see [ownerDomains]
 	matchesByKey map[string][]uint8         // per instance: 0 unknown, 1 no, 2 yes; see [staticMatcher]
@@ -44,7 +45,7 @@ const (
 )
 
 // priorityLevels are the priorities of soft rules, 0 to 2. -1 switches a rule off.
-type priorityLevels struct{ placement, capacity, fault, upgrade int }
+type priorityLevels struct{ placement, capacity, fault, upgrade, affinity int }
 
 // alwaysBinding is the level of rules that are never given up.
 const alwaysBinding = 0
@@ -52,7 +53,8 @@ const alwaysBinding = 0
 // priorityLevelsOf limits the priorities to the levels that rules can have.
 func priorityLevelsOf(p cluster.Priorities) priorityLevels {
 	level := func(p cluster.Priority) int { return min(max(int(p), -1), 2) }
-	return priorityLevels{level(p.Placement), level(p.Capacity), level(p.FaultDomain), level(p.UpgradeDomain)}
+	return priorityLevels{level(p.Placement), level(p.Capacity), level(p.FaultDomain), level(p.UpgradeDomain),
+		level(p.Affinity)}
 }
 
 // A problemInstance is an instance with what the searches ask of it.
@@ -83,6 +85,7 @@ type problemTask struct {
 	cost       int
 	movable    bool
 	mismatched bool  // its instance lacks what it requires
+	apart      bool  // its instance has no task of its owner's parent
 	shape      int32 // equal tasks of one owner have the same
 }
 
@@ -99,6 +102,8 @@ type problemOwner struct {
 	mover          Owner
 	maxPerInstance int // tasks that may share an instance, 0 for any number
 	tasks          []int32
+	parent         int32           // that its tasks have to be beside; -1 for none
+	children       []int32         // owners that it is the parent of
 	domains        *domain.Domains // nil if no domain rule applies
 	// matches reports that the instance satisfies the tasks' requirements. suits reports that it
 	// may have one more: requirements may be off, and taints count. isAvoided reports that it gets
@@ -147,6 +152,23 @@ func (p *problem) attachTasks() {
 		}
 	}
 	assignShapes(p)
+	if p.hasAffinity {
+		findApart(p)
+	}
+}
+
+// findApart notes the tasks that are apart from their parent at the start.
+func findApart(p *problem) {
+	has := map[[2]int32]bool{}
+	for t := range p.tasks {
+		has[[2]int32{p.tasks[t].owner, p.tasks[t].initial}] = true
+	}
+	for t := range p.tasks {
+		task := &p.tasks[t]
+		if parent := p.owners[task.owner].parent; parent != noParent && task.initial >= 0 {
+			task.apart = p.instances[task.initial].givesTasks && !has[[2]int32{parent, task.initial}]
+		}
+	}
 }
 
 // assignShapes gives equal tasks of one owner the same shape. A search need not try both of two

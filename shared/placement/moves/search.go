@@ -98,13 +98,20 @@ func (s *branchSearch) nextViolation() (openViolation, bool) {
 	return openViolation{}, false
 }
 
-// isExhausted reports whether a local search has tried enough tasks of an owner for a domain rule.
-// Any of the owner's tasks may help with such a rule, and there may be hundreds.
+// isExhausted reports whether a local search has tried enough tasks of an owner for a domain rule,
+// or of a parent for affinity. Any of the owner's tasks may help with such a rule, and there may be
+// hundreds.
 func isExhausted(s *branchSearch, v openViolation) bool {
-	if s.local == nil || v.kind != faultDomains && v.kind != upgradeDomains {
+	owner := v.owner
+	switch {
+	case s.local == nil:
+		return false
+	case v.kind == separatedTask:
+		owner = s.problem.owners[v.owner].parent
+	case v.kind != faultDomains && v.kind != upgradeDomains:
 		return false
 	}
-	exhausted := s.local.kept[v.owner] >= nearTasks
+	exhausted := s.local.kept[owner] >= nearTasks
 	s.cut = s.cut || exhausted
 	return exhausted
 }

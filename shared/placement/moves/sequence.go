@@ -62,6 +62,9 @@ func (q *sequencer) nextReady() (best int, mode Mode) {
 			continue
 		}
 		d := q.problem.owners[q.problem.tasks[step.task].owner].domains
+		if !mayJoinParent(q.assignment, stageKeep, step.task, step.to) {
+			r += 8 // the parent comes first
+		}
 		if from := q.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
 			r++
 		}
@@ -194,7 +197,8 @@ func (q *sequencer) waitingInstance(step plannedMove) int32 {
 	d := q.problem.owners[owner].domains
 	for i := range int32(len(q.problem.instances)) {
 		if i != step.to && i != from && q.problem.canHostTaskOf(owner, i) && !q.isInvolved(i) &&
-			q.hasRoomFor(stageKeep, step.task, i) && q.fitsUnbuffered(step.task, i) &&
+			mayJoinParent(q.assignment, stageKeep, step.task, i) && q.hasRoomFor(stageKeep, step.task, i) &&
+			q.fitsUnbuffered(step.task, i) &&
 			(d == nil || d.MayMove(int(from), int(i))) {
 			return i
 		}

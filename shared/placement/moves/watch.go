@@ -22,6 +22,7 @@ type violationWatch struct {
 	overloaded    map[int]bool // instances
 	rowChanges    uint64       // counts changes of instances that may affect domains
 	owners        map[string]*ownerFinding
+	children      map[string][]string // owners with an affinity, by that owner
 	// emptyPlan is the last plan, if it had no moves and nothing has happened since that could lead
 	// to another: no capacity became free, and no concerned owner changed. emptyPlanMost is the
 	// Most of its request.
@@ -67,6 +68,11 @@ func (w *violationWatch) markStale(owner string) {
 	if finding := w.owners[owner]; finding != nil {
 		finding.stale = true
 	}
+	for _, child := range w.children[owner] { // its tasks may have to follow
+		if finding := w.owners[child]; finding != nil {
+			finding.stale = true
+		}
+	}
 }
 
 // checkCapacity notes whether the instance is overloaded.
@@ -97,7 +103,8 @@ func exceedsCapacity(v *snapshot.InstanceView) bool {
 // restartWatch forgets everything and checks all instances.
 func (w *violationWatch) restartWatch() {
 	*w = violationWatch{snap: w.snap, active: true, configuration: w.snap.Configuration.Rev,
-		rowChanges: w.rowChanges + 1, overloaded: map[int]bool{}, owners: map[string]*ownerFinding{}}
+		rowChanges: w.rowChanges + 1, overloaded: map[int]bool{}, owners: map[string]*ownerFinding{},
+		children: map[string][]string{}}
 	for i := range w.snap.InstancesByIndex() {
 		w.checkCapacity(i)
 	}
@@ -109,7 +116,7 @@ func (w *violationWatch) restartWatch() {
 // many tasks in the old ones.
 func (p *Planner) findsNothing(m *Request) bool {
 	w, rules := &p.watch, &p.snap.Configuration.Priorities
-	if min(rules.Placement, rules.Capacity, rules.FaultDomain, rules.UpgradeDomain) < 0 {
+	if min(rules.Placement, rules.Capacity, rules.FaultDomain, rules.UpgradeDomain, rules.Affinity) < 0 {
 		w.active = false
 		return false
 	}
@@ -118,6 +125,7 @@ func (p *Planner) findsNothing(m *Request) bool {
 	}
 	if len(w.owners) > len(m.Owners) { // some no longer exist
 		w.owners, w.emptyPlan = map[string]*ownerFinding{}, nil
+		clear(w.children)
 	}
 	broken := false
 	for name, owner := range m.Owners {
@@ -136,10 +144,18 @@ func (p *Planner) findsNothing(m *Request) bool {
 				w.emptyPlan = nil
 			}
 			w.owners[name] = finding
+			w.noteParent(name, owner.Spec.Affinity)
 		}
 		broken = broken || finding.broken
 	}
 	return !broken && len(w.overloaded) == 0
+}
+
+// noteParent makes changes of the parent's tasks concern the owner, too.
+func (w *violationWatch) noteParent(owner, parent string) {
+	if parent != "" && !slices.Contains(w.children[parent], owner) {
+		w.children[parent] = append(w.children[parent], owner)
+	}
 }
 
 // repeatedPlan returns the last plan if planning again would give the same one, or nil.

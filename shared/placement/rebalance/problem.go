@@ -23,6 +23,9 @@ type Problem struct {
 	// Allows reports that the task may be on the instance by rules that do not depend on where
 	// other tasks are. It may be nil.
 	Allows func(task, instance int32) bool
+	// Together lets tasks move together with those that depend on them in their neighborhood. Each
+	// neighborhood must be one instance.
+	Together bool
 }
 
 // A Resource is anything that instances have and tasks use: memory, GPUs, a metric.

@@ -17,6 +17,7 @@ type serviceRules struct {
 	inHood          []int32
 	hoods           int
 	needs, neededBy [][]int32
+	mayAbandon      bool      // those that depend on a task follow it in the next moves
 	domains         []Domains // per service; nil if no service has any
 }
 
@@ -162,7 +163,7 @@ func (r *serviceRules) keepsHoods(s, other, from, to int32) bool {
 			return false
 		}
 	}
-	if len(r.neededBy[s]) > 0 && r.hoodCount(s, old) == 1 {
+	if !r.mayAbandon && len(r.neededBy[s]) > 0 && r.hoodCount(s, old) == 1 {
 		for _, x := range r.neededBy[s] {
 			if r.hoodCount(x, old) > 0 {
 				return false

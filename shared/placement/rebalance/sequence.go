@@ -10,6 +10,7 @@ import (
 type Move struct {
 	Task, From, To int32
 	Gain           int64 // by how much the cost falls; negative if a later move needs this one
+	Together       bool  // with the move before it: neither is made without the other
 }
 
 // A Plan is a list of moves, one after the other. The rules hold after each of them: at its
@@ -29,10 +30,10 @@ const mostStaged = 2000
 // waits. If there is none, the moves are left out. The plan ends where the cost is lowest.
 func PlanMoves(p *Problem, instances []int32) (*Plan, error) { return PlanMovesBy(p, instances, nil) }
 
-// A Guard knows rules that the problem does not have. MakeMove makes a move, unless that breaks
-// one. Each task moves at most once.
+// A Guard knows rules that the problem does not have. MakeMoves makes the moves of tasks to one
+// instance, unless that breaks one. Each task moves at most once.
 type Guard interface {
-	MakeMove(task, to int32) bool
+	MakeMoves(tasks []int32, to int32) bool
 }
 
 // PlanMovesBy is [PlanMoves] with a guard, which every move has to pass. No task waits on a third
@@ -82,8 +83,11 @@ func (s *sequence) makeMoves() bool {
 	})
 	before := len(s.remaining)
 	s.remaining = slices.DeleteFunc(s.remaining, func(t int32) bool {
+		if s.at[t] == s.target[t] || s.makeTogether(t) {
+			return true
+		}
 		change, ok := s.tryShift(t, s.target[t])
-		if ok = ok && (s.guard == nil || s.guard.MakeMove(t, s.target[t])); ok {
+		if ok = ok && (s.guard == nil || s.guard.MakeMoves([]int32{t}, s.target[t])); ok {
 			s.makeMove(t, s.target[t], -change)
 		}
 		return ok
@@ -93,7 +97,7 @@ func (s *sequence) makeMoves() bool {
 
 // makeMove makes a move and adds it to the plan.
 func (s *sequence) makeMove(t, to int32, gain int64) {
-	s.plan.Moves = append(s.plan.Moves, Move{t, s.at[t], to, gain})
+	s.plan.Moves = append(s.plan.Moves, Move{Task: t, From: s.at[t], To: to, Gain: gain})
 	s.moveTask(t, to)
 }
 
@@ -141,7 +145,8 @@ func (s *sequence) cheapestStage(t int32) (to int32, least int64) {
 func (s *sequence) cutAtBest() {
 	cost, best, end := s.plan.After, s.plan.After, 0
 	for n, m := range s.plan.Moves {
-		if cost -= m.Gain; cost < best {
+		last := n+1 == len(s.plan.Moves) || !s.plan.Moves[n+1].Together
+		if cost -= m.Gain; cost < best && last {
 			best, end = cost, n+1
 		}
 	}

@@ -55,6 +55,10 @@ func (s *annealing) shift(t, to int32) {
 	if to == from {
 		return
 	}
+	if dependents := s.dependentsOf(t); len(dependents) > 0 {
+		s.shiftTogether(t, dependents, to)
+		return
+	}
 	if change, ok := s.tryShift(t, to); ok && s.accepts(change) {
 		s.moveTask(t, to)
 		s.journal.note(t, from)
@@ -66,6 +70,14 @@ const comparedInstances = 8
 
 // shiftToBest tries to move one task to the best of some instances.
 func (s *annealing) shiftToBest(t int32) {
+	if dependents := s.dependentsOf(t); len(dependents) > 0 {
+		for range comparedInstances {
+			if to := s.drawInstance(); to != s.at[t] {
+				s.shiftTogether(t, dependents, to)
+			}
+		}
+		return
+	}
 	from, best, least := s.at[t], int32(nowhere), int64(math.MaxInt64)
 	for range comparedInstances {
 		to := s.drawInstance()

@@ -62,6 +62,7 @@ type Priorities struct {
 	Capacity            int `json:"capacity"`
 	FaultDomain         int `json:"faultDomain"`
 	UpgradeDomain       int `json:"upgradeDomain"`
+	Affinity            int `json:"affinity,omitempty"`
 }
 
 // Bounds of a configuration.
@@ -96,7 +97,7 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 	}
 	out.DomainPolicy = rules.DomainPolicy
 	if p := in.ConstraintPriorities; p != nil {
-		for _, n := range []int{p.PlacementConstraint, p.Capacity, p.FaultDomain, p.UpgradeDomain} {
+		for _, n := range []int{p.PlacementConstraint, p.Capacity, p.FaultDomain, p.UpgradeDomain, p.Affinity} {
 			if n > worstPriority || n < -1 {
 				return nil, input.Invalid("A constraint priority is %d, but must be between -1 and %d.", n,
 					worstPriority)
@@ -105,6 +106,7 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 		out.Priorities = cluster.Priorities{
 			Placement: cluster.Priority(p.PlacementConstraint), Capacity: cluster.Priority(p.Capacity),
 			FaultDomain: cluster.Priority(p.FaultDomain), UpgradeDomain: cluster.Priority(p.UpgradeDomain),
+			Affinity: cluster.Priority(p.Affinity),
 		}
 	}
 	if in.Rebalancing != nil {
@@ -146,7 +148,7 @@ func ConfigurationOf(c *cluster.Configuration) *Configuration {
 	}
 	if p := c.Priorities; p != (cluster.Priorities{}) {
 		out.ConstraintPriorities = &Priorities{int(p.Placement), int(p.Capacity), int(p.FaultDomain),
-			int(p.UpgradeDomain)}
+			int(p.UpgradeDomain), int(p.Affinity)}
 	}
 	for name, t := range c.NodeTypes {
 		if out.NodeTypes == nil {

@@ -114,6 +114,7 @@ type RulesInput struct {
 	Rebalancing  *string        `json:"rebalancing,omitempty"` // on or off
 	Scaling      *string        `json:"scaling,omitempty"`     // as in the tag berth:scaling
 	Tolerations  *string        `json:"tolerations,omitempty"` // as in the tag berth:tolerations
+	Affinity     *string        `json:"affinity,omitempty"`    // the name of a service
 }
 
 // A MetricInput is a default load as Berth or Service Fabric describes it. Berth's tasks are
@@ -165,6 +166,7 @@ type RulesOutput struct {
 	Rebalancing  string     `json:"rebalancing,omitempty"`
 	Scaling      string     `json:"scaling,omitempty"`
 	Tolerations  string     `json:"tolerations,omitempty"`
+	Affinity     string     `json:"affinity,omitempty"`
 	Diagnosis    *Diagnosis `json:"diagnosis,omitempty"`
 	// Notes says what of an update does not count.
 	Notes []string `json:"notes,omitempty"`
@@ -253,7 +255,7 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 		cluster.TagDomainPolicy: in.DomainPolicy, cluster.TagConstraint: in.Constraint,
 		cluster.TagMoveCost: in.MoveCost, cluster.TagStrategy: in.Strategy, cluster.TagRebalancing: in.Rebalancing,
 		cluster.TagScaling:     in.Scaling,
-		cluster.TagTolerations: in.Tolerations,
+		cluster.TagTolerations: in.Tolerations, cluster.TagAffinity: in.Affinity,
 	} {
 		if text != nil {
 			out[key] = *text
@@ -282,8 +284,8 @@ func rulesOutput(v *cluster.Service) *RulesOutput {
 	out := &RulesOutput{
 		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint,
 		MoveCost: string(r.MoveCost), Strategy: r.Scoring, Rebalancing: string(r.Rebalancing),
-		Tolerations: cluster.TolerationsText(r.Tolerations),
-		Diagnosis:   DiagnosisOf(v.Blocked),
+		Tolerations: cluster.TolerationsText(r.Tolerations), Affinity: r.Affinity,
+		Diagnosis: DiagnosisOf(v.Blocked),
 	}
 	if r.Scaling != nil {
 		out.Scaling = r.Scaling.String()

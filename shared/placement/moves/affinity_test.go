@@ -1,0 +1,146 @@
+package moves_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/placement/moves"
+	"berth/shared/state"
+	"berth/tests/oracle"
+)
+
+// No set of moves is better than the plan where services are attached to others.
+func TestPlansWithAffinityEqualTryingEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := oracle.GenAffinityWorld(t, 4, 5)
+		if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+			w.Newcomers = 1
+		}
+		expectBestPlan(t, w)
+	})
+}
+
+// A local search, and a plan of the affected tasks only, take no task away from the service that it
+// should be beside, and the watch overlooks none that is apart.
+func TestAffinityInLargeClusters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := oracle.GenAffinityWorld(t, 5, 6)
+		m := moves.Request{Owners: w.Owners}
+		planner := func() *moves.Planner { return moves.NewPlanner(placement.New(w.Snapshot(1))) }
+		if e := planner(); e.FindsNothing(m) && len(e.Violations(m)) > 0 {
+			t.Fatalf("overlooked: %+v\n%s", e.Violations(m), w.Describe())
+		}
+		for _, p := range []*moves.Plan{moves.PlanMovesLocally(planner(), m), planner().Scoped().PlanMoves(m)} {
+			o := oracle.NewMoveOracle(w)
+			before, _ := o.Score()
+			after := o.CarryOut(t, p)
+			if _, allowed := o.Score(); !allowed[3] {
+				t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.Describe())
+			}
+			if c := slices.Compare(o.Order(after), o.Order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
+				t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.Describe())
+			}
+		}
+	})
+}
+
+// attached returns a spec of tasks that are to be beside those of another owner.
+func attached(owner, parent string) *placement.Spec {
+	return &placement.Spec{Owner: owner, Affinity: parent, Strategies: packed(owner).Strategies}
+}
+
+func TestAffinityIsRepaired(t *testing.T) {
+	instance := func(id string, options ...oracle.Option) *cluster.Instance {
+		return oracle.Instance(id, append([]oracle.Option{oracle.Metric("m", 100)}, options...)...)
+	}
+	for name, c := range map[string]struct {
+		rows  []state.Row
+		owned []*placement.Spec
+		want  string
+		why   string
+	}{
+		// The parent stays where it is: it costs less to move its child.
+		"TheChildFollows": {[]state.Row{instance("a"), instance("b"), oracle.Task("p1", "b", oracle.Owner("parent")),
+			oracle.Task("c1", "a", oracle.Owner("child"))},
+			[]*placement.Spec{anyTask("parent"), attached("child", "parent")},
+			"c1: a > b", "task c1 is to be beside a task of parent: a has none, b has one"},
+		// The parent's instance has no room for the child, which may not be moved, either.
+		"TheParentFollows": {[]state.Row{instance("a"), instance("b", oracle.CPU(256)),
+			oracle.Task("p1", "b", oracle.Owner("parent"), oracle.Needs(oracle.Small)),
+			oracle.Task("c1", "a", oracle.Owner("child"), oracle.Needs(oracle.Small))},
+			[]*placement.Spec{anyTask("parent"), attached("child", "parent")}, "p1: b > a",
+			"task c1 is to be beside a task of parent: a has none, a has one"},
+		// The parent has to leave, and takes its child along.
+		"BothMove": {[]state.Row{instance("a"), instance("b", oracle.Attribute("disk", "ssd")),
+			oracle.Task("p1", "a", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("child"))},
+			[]*placement.Spec{{Owner: "parent", Attributes: []string{"disk=ssd"}}, attached("child", "parent")},
+			"p1: a > b, c1: a > b", "a no longer meets the placement constraint, b does"},
+		// A second task of the parent keeps the child where it is.
+		"AnotherTaskOfTheParentIsThere": {[]state.Row{instance("a"), instance("b"),
+			oracle.Task("p1", "a", oracle.Owner("parent"), oracle.Load(90)),
+			oracle.Task("p2", "a", oracle.Owner("parent"), oracle.Load(20)),
+			oracle.Task("c1", "a", oracle.Owner("child"))},
+			[]*placement.Spec{anyTask("parent"), attached("child", "parent")}, "p1: a > b",
+			"m on a goes from 110 to 20 of 100; m on b goes from 0 to 90 of 100"},
+		// With priority -1 affinity does not count.
+		"SwitchedOff": {[]state.Row{oracle.Configuration(cluster.Configuration{
+			Priorities: cluster.Priorities{Affinity: -1}}), instance("a"), instance("b"),
+			oracle.Task("p1", "b", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("child"))},
+			[]*placement.Spec{anyTask("parent"), attached("child", "parent")}, "", ""},
+		// The parent's tasks may not move. The child follows all the same.
+		"TheParentMayNotMove": {[]state.Row{instance("a"), instance("b"),
+			oracle.Task("p1", "b", oracle.Owner("parent")),
+			oracle.Task("c1", "a", oracle.Owner("child"))}, []*placement.Spec{attached("child", "parent")}, "c1: a > b",
+			""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plan(c.rows, movers(c.owned...))
+			expectMoves(t, p, c.want)
+			if len(p.Unrepaired) > 0 || c.why != "" && p.Moves[0].Why != c.why {
+				t.Errorf("left: %v; it moves because %+v", p.Unrepaired, p.Moves)
+			}
+		})
+	}
+}
+
+// What balances a cluster moves a task of a parent together with those of its children, which could
+// not stay behind, and brings no child to where the parent is not.
+func TestBalanceMovesParentsWithTheirChildren(t *testing.T) {
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{}), oracle.Instance("a", oracle.Metric("m", 1000)),
+		oracle.Instance("b", oracle.Metric("m", 1000))}
+	for n := range 4 {
+		rows = append(rows, oracle.Task(fmt.Sprintf("p%d", n), "a", oracle.Owner(fmt.Sprintf("parent%d", n)),
+			oracle.Load(20)), oracle.Task(fmt.Sprintf("c%d", n), "a", oracle.Owner(fmt.Sprintf("child%d", n)),
+			oracle.Load(30)))
+	}
+	var specs []*placement.Spec
+	for n := range 4 {
+		specs = append(specs, packed(fmt.Sprintf("parent%d", n)),
+			attached(fmt.Sprintf("child%d", n), fmt.Sprintf("parent%d", n)))
+	}
+	p := planBalance(t, rows, movers(specs...), 20_000, 1)
+	if len(p.Moves) != 4 {
+		t.Fatalf("%+v, expected that two parents move with their children", p.Moves)
+	}
+	for n := 0; n < 4; n += 2 {
+		parent, child := p.Moves[n], p.Moves[n+1]
+		if parent.Owner[:6] != "parent" || child.Owner != "child"+parent.Owner[6:] || child.To != parent.To {
+			t.Errorf("%s goes to %s, and then %s to %s", parent.Owner, parent.To, child.Owner, child.To)
+		}
+		want := fmt.Sprintf("task %s is to be beside a task of %s: a has none, b has one", child.Task, parent.Owner)
+		if child.Why != want {
+			t.Errorf("%s moves because %q", child.Owner, child.Why)
+		}
+	}
+	// Neither moves if only one of them may.
+	m := movers(specs...)
+	m.Keep = func(task *cluster.Task) bool { return task.Owner[:5] == "child" }
+	if p := planBalance(t, rows, m, 20_000, 1); len(p.Moves) > 0 {
+		t.Errorf("%+v, although the children must stay", p.Moves)
+	}
+}
