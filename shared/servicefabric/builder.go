@@ -154,6 +154,8 @@ var placementParameters = map[string]func(c *cluster.Configuration, value string
 		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.FaultDomain }),
 	"UpgradeDomainConstraintPriority": setPriority(
 		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.UpgradeDomain }),
+	"AffinityConstraintPriority": setPriority(
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Affinity }),
 	"QuorumBasedReplicaDistributionPerFaultDomains": setFlag(
 		func(c *cluster.Configuration, is bool) { c.QuorumFault = is }),
 	"QuorumBasedReplicaDistributionPerUpgradeDomains": setFlag(
@@ -164,7 +166,11 @@ var placementParameters = map[string]func(c *cluster.Configuration, value string
 		r.Enabled, err = strconv.ParseBool(strings.ToLower(strings.TrimSpace(value)))
 		return err
 	}),
-	"MinLoadBalancingInterval":        setSeconds(func(r *cluster.Rebalancing) *int { return &r.IntervalSeconds }),
+	"MinLoadBalancingInterval":    setSeconds(func(r *cluster.Rebalancing) *int { return &r.IntervalSeconds }),
+	"BalancingDelayAfterNewNode":  setSettleTime,
+	"BalancingDelayAfterNodeDown": setSettleTime,
+	"MovementPerPartitionThrottleThreshold": setSeconds(
+		func(r *cluster.Rebalancing) *int { return &r.ServiceMovesInWindow }),
 	"GlobalMovementThrottleThreshold": setSeconds(func(r *cluster.Rebalancing) *int { return &r.MovesInWindow }),
 	"GlobalMovementThrottleCountingInterval": setSeconds(
 		func(r *cluster.Rebalancing) *int { return &r.WindowSeconds }),
@@ -191,6 +197,19 @@ func setSeconds(of func(r *cluster.Rebalancing) *int) func(*cluster.Configuratio
 		*of(r) = int(math.Ceil(n))
 		return nil
 	})
+}
+
+// setSettleTime sets how long balancing waits after a change of nodes. Berth waits as long after
+// any change, so the longest of the times counts.
+func setSettleTime(c *cluster.Configuration, value string) error {
+	var one cluster.Configuration
+	if err := setSeconds(func(r *cluster.Rebalancing) *int { return &r.SettleSeconds })(&one, value); err != nil {
+		return err
+	}
+	return setRebalancing(func(r *cluster.Rebalancing, _ string) error {
+		r.SettleSeconds = max(r.SettleSeconds, one.Rebalancing.SettleSeconds)
+		return nil
+	})(c, value)
 }
 
 // setPriority returns a setter of a constraint priority: -1 ignores the constraint, 0 is hard,

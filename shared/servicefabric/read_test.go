@@ -155,6 +155,31 @@ func TestReadsDefragmentation(t *testing.T) {
 	}
 }
 
+// The intervals and limits of balancing are Berth's where Berth has them. Those of placement and of
+// the constraint check are named: Berth acts on changes, not at intervals.
+func TestReadsIntervals(t *testing.T) {
+	const section = "PlacementAndLoadBalancing"
+	got, err := servicefabric.Read([]byte(settings([]string{section, "LoadBalancingEnabled", "true",
+		"MinLoadBalancingInterval", "4.2", "BalancingDelayAfterNewNode", "120", "BalancingDelayAfterNodeDown", "90",
+		"MovementPerPartitionThrottleThreshold", "7", "GlobalMovementThrottleThreshold", "100",
+		"GlobalMovementThrottleCountingInterval", "300", "AffinityConstraintPriority", "1", "MinPlacementInterval", "1",
+		"MinConstraintCheckInterval", "1"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "rebalancing", got.Configuration.Rebalancing, &cluster.Rebalancing{Enabled: true, IntervalSeconds: 5,
+		SettleSeconds: 120, ServiceMovesInWindow: 7, MovesInWindow: 100, WindowSeconds: 300})
+	expect(t, "priorities", got.Configuration.Priorities, cluster.Priorities{Affinity: 1})
+	expect(t, "ignored", got.Ignored,
+		[]string{section + "/MinConstraintCheckInterval", section + "/MinPlacementInterval"})
+	for _, value := range []string{"-1", "soon", ""} {
+		if _, err := servicefabric.Read([]byte(settings([]string{section, "BalancingDelayAfterNewNode",
+			value}))); err == nil {
+			t.Errorf("a delay of %q is read, expected an error", value)
+		}
+	}
+}
+
 // A document that is malformed or contradicts itself is refused with the line and the reason.
 func TestRefusesMalformedManifests(t *testing.T) {
 	manifest, config := file(t, "ClusterManifest.xml"), file(t, "ClusterConfig.json")
