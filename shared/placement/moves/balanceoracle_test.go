@@ -240,8 +240,8 @@ func isOff(b moves.Balance) bool {
 		slices.ContainsFunc(b.Metrics, func(m moves.MetricBalance) bool { return !m.Balanced || m.Unsafe > 0 })
 }
 
-func expectBalance(t *rapid.T, what string, got, want moves.Balance) {
-	t.Helper()
+// differ says how two balances differ, or returns "".
+func differ(what string, got, want moves.Balance) string {
 	round := func(b moves.Balance) string {
 		text := fmt.Sprintf("%.6f %.6f %.6f %.6f %d/%d", b.Distance, b.Zones, b.Domains, b.Instances, b.Empty,
 			b.EmptyWanted)
@@ -252,8 +252,9 @@ func expectBalance(t *rapid.T, what string, got, want moves.Balance) {
 		return strings.ReplaceAll(text, "-0.000000", "0.000000")
 	}
 	if round(got) != round(want) {
-		t.Fatalf("%s is\n%s, expected\n%s", what, round(got), round(want))
+		return fmt.Sprintf("%s is\n%s, expected\n%s", what, round(got), round(want))
 	}
+	return ""
 }
 
 // What a plan says of the balance before it, after it, and of the gain of each move is so by
@@ -274,51 +275,124 @@ func TestBalanceIsWhatItSays(t *testing.T) {
 
 // checkPlan returns how many moves there are.
 func (w *balanceOracle) checkPlan(t *rapid.T) int {
-	kept := map[string]bool{}
+	p := w.plan(t, rapid.Uint64().Draw(t, "seed"))
+	if problem := w.problemOf(p); problem != "" {
+		t.Fatal(problem)
+	}
+	return len(p.Moves)
+}
+
+func (w *balanceOracle) plan(t rapid.TB, seed uint64) *moves.BalancePlan {
 	p, err := moves.NewPlanner(placement.New(w.Snapshot(1))).Balance(moves.BalanceRequest{
-		Request: moves.Request{Owners: w.Owners}, Goals: w.goals, Budget: rebalance.Budget{Steps: 4096},
-		Seed: rapid.Uint64().Draw(t, "seed")})
+		Request: moves.Request{Owners: w.Owners}, Goals: w.goals, Budget: rebalance.Budget{Steps: 4096}, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := w.measure()
-	expectBalance(t, "before it", p.Before, before)
+	return p
+}
+
+// problemOf carries out the plan and returns what is wrong with it, or "".
+func (w *balanceOracle) problemOf(p *moves.BalancePlan) string {
+	kept, before := map[string]bool{}, w.measure()
+	if problem := differ("before it", p.Before, before); problem != "" {
+		return problem
+	}
 	if !isOff(before) && len(p.Moves)+int(p.Steps) > 0 {
-		t.Fatalf("moves %v, although everything is in balance", p.Moves)
+		return fmt.Sprintf("moves %v, although everything is in balance", p.Moves)
 	}
 	o, cost := oracle.NewMoveOracle(w.MoveWorld), 0
 	for n, m := range p.Moves {
 		at := slices.IndexFunc(w.Tasks, func(x *cluster.Task) bool { return x.ID == m.Task })
 		task := *w.Tasks[at]
 		if task.Instance != m.From || kept[m.Task] || !w.isMovable(&task) || m.Mode != moves.StartFirst || m.Via != "" {
-			t.Fatalf("move %d is %+v, the task is on %s", n, m, task.Instance)
+			return fmt.Sprintf("move %d is %+v, the task is on %s", n, m, task.Instance)
 		}
 		kept[m.Task] = true
 		beside := oracle.NewMoveOracle(w.MoveWorld)
 		if beside.AddCopy(m.Task, m.To); beside.Overfull() != "" {
-			t.Fatalf("move %d: %s while both tasks run", n, beside.Overfull())
+			return fmt.Sprintf("move %d: %s while both tasks run", n, beside.Overfull())
 		}
 		task.Instance = m.To
 		w.Tasks[at] = &task
 		o.PutTask(m.Task, m.To)
 		if _, stages := o.Score(); !stages[0] {
-			t.Fatalf("move %d of %s to %s makes a rule worse\n%s", n, m.Task, m.To, w.Describe())
+			return fmt.Sprintf("move %d of %s to %s makes a rule worse\n%s", n, m.Task, m.To, w.Describe())
 		}
 		now := w.measure()
 		if math.Abs(before.Distance-now.Distance-m.Gain) > 1e-6 || m.Owner != task.Owner {
-			t.Fatalf("move %d gains %g, expected %g", n, m.Gain, before.Distance-now.Distance)
+			return fmt.Sprintf("move %d gains %g, expected %g", n, m.Gain, before.Distance-now.Distance)
 		}
 		if m.Gain > p.Moves[len(p.Moves)-1].Gain {
-			t.Fatalf("the plan gains %g in the end, and %g after move %d", p.Moves[len(p.Moves)-1].Gain, m.Gain, n)
+			return fmt.Sprintf("the plan gains %g in the end, and %g after move %d", p.Moves[len(p.Moves)-1].Gain,
+				m.Gain, n)
 		}
 		cost += m.Cost
 	}
-	expectBalance(t, "after it", p.After, w.measure())
+	if problem := differ("after it", p.After, w.measure()); problem != "" {
+		return problem
+	}
 	gain := before.Distance - p.After.Distance
 	if len(p.Moves) > 0 && gain < max(0.01, 0.05*before.Distance)-1e-9 || p.Cost != cost {
-		t.Fatalf("%d moves gain %g of %g and cost %d, expected %d", len(p.Moves), gain, before.Distance, p.Cost, cost)
+		return fmt.Sprintf("%d moves gain %g of %g and cost %d, expected %d", len(p.Moves), gain, before.Distance,
+			p.Cost, cost)
 	}
-	return len(p.Moves)
+	return ""
+}
+
+// The check of plans notices each of these bugs. A bug shows the planner a cluster in which it
+// would be right, or changes the plan.
+func TestPlantedBalanceBugsAreNoticed(t *testing.T) {
+	worlds := rapid.Custom(genBalance)
+	for name, bug := range map[string]struct {
+		show   func(*balanceOracle)
+		change func(*moves.BalancePlan)
+		says   string
+	}{
+		"ThresholdIgnored": {func(w *balanceOracle) { w.Config.Balancing = nil }, nil, "before it is"},
+		"ActivityIgnored":  {func(w *balanceOracle) { w.Config.Activity = nil }, nil, "before it is"},
+		"WeightsIgnored": {func(w *balanceOracle) {
+			w.goals = new(*w.goals)
+			w.goals.Metrics = slices.Clone(w.goals.Metrics)
+			for n := range w.goals.Metrics {
+				w.goals.Metrics[n].Weight = 1
+			}
+		}, nil, "before it is"},
+		"MoveAppliedTwice": {nil, func(p *moves.BalancePlan) {
+			if len(p.Moves) > 0 {
+				p.Moves = append(p.Moves, p.Moves[0])
+			}
+		}, "the task is on"},
+		// A task on its way counts where it goes, and no longer where it still is: moves that wait
+		// for others begin before them.
+		"TransitCountedOnce": {nil, func(p *moves.BalancePlan) { slices.Reverse(p.Moves) }, "while both tasks run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range 3000 {
+				shown, w := worlds.Example(seed), worlds.Example(seed)
+				for _, x := range []*balanceOracle{shown, w} {
+					x.Config.Balancing = map[string]float64{"a": 3, "b": 2}
+					x.Config.Activity = map[string]int64{"a": 20}
+				}
+				if bug.show != nil {
+					bug.show(shown)
+				}
+				p := shown.plan(t, 1)
+				if bug.change != nil {
+					bug.change(p)
+				}
+				problem := w.problemOf(p)
+				if strings.Contains(problem, bug.says) {
+					right := worlds.Example(seed)
+					right.Config.Balancing, right.Config.Activity = w.Config.Balancing, w.Config.Activity
+					if problem := right.problemOf(right.plan(t, 1)); problem != "" {
+						t.Errorf("without the bug: %s", problem)
+					}
+					return
+				}
+			}
+			t.Error("no world of 3000 shows it")
+		})
+	}
 }
 
 // Goals come from the configuration and the services: weights, thresholds, safety levels, and how
