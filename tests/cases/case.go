@@ -28,6 +28,8 @@ type Case struct {
 	Add      *int      `json:"replicas_to_add"`
 	Drop     int       `json:"replicas_to_drop"`
 	Config   Config    `json:"config"`
+	// Affinity names, by partition, the partition that its replicas have to be beside.
+	Affinity map[string]string `json:"affinity"`
 
 	Expression string          `json:"expr"`
 	Properties map[string]Text `json:"properties"`
@@ -78,6 +80,7 @@ type Replica struct {
 	Constraint string            `json:"constraint"`
 	Blocked    []string          `json:"blocked_nodes"`
 	MoveCost   string            `json:"move_cost"`
+	Copies     int               `json:"copies"` // partitions of this kind, if more than one
 }
 
 // A Config is the cluster's configuration.
@@ -93,9 +96,12 @@ type Config struct {
 	MakeRoom         *bool              `json:"MoveExistingReplicaForPlacement"`
 	UseReportedCosts *bool              `json:"UseMoveCostReports"`
 	Costs            map[string]int64   `json:"MoveCost"`
-	// Priorities that no case sets: affinity, preferred locations, limits of applications and of
-	// moves.
-	Affinity    int `json:"AffinityConstraintPriority"`
+	// Gathered are the metrics of defragmentation, Empty how many nodes should have none of their
+	// load, or below 1 which share of them.
+	Gathered map[string]bool    `json:"DefragmentationMetrics"`
+	Empty    map[string]float64 `json:"DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold"`
+	Affinity int                `json:"AffinityConstraintPriority"`
+	// Priorities that no case sets: preferred locations, limits of applications and of moves.
 	Location    int `json:"PreferredLocationConstraintPriority"`
 	Scaleout    int `json:"ScaleoutCountConstraintPriority"`
 	Application int `json:"ApplicationCapacityConstraintPriority"`
@@ -237,4 +243,5 @@ func decode(file string, data []byte) entry {
 	return e
 }
 
-var kinds = strings.Fields("constraint_expr placement fault_domain upgrade_domain quorum capacity buffer overbooking loadmove")
+var kinds = strings.Fields("constraint_expr placement fault_domain upgrade_domain quorum capacity buffer overbooking loadmove " +
+	"affinity balancing defragmentation")

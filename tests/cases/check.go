@@ -15,6 +15,7 @@ type session struct {
 	w         *world
 	placement *placed
 	repair    *repair
+	balance   *repair // what balances the cluster
 }
 
 // checkAll compares everything that the case expects. A panic fails this case and no other.

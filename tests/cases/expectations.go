@@ -58,8 +58,14 @@ var expectations = map[string]check{
 			err := s.planRepair()
 		return r.countPlaced(), err
 	}),
-	"balanced":        checkBalanced,
-	"config_rejected": expectValue((*session).configurationRefused),
+	"balanced":            checkBalanced,
+	"balance_moves":       expectValue((*session).countBalanceMoves),
+	"balance_moves_least": checkLeastBalanceMoves,
+	"balance_moved":       expectSet((*session).balanceMoved),
+	"balance_load":        expectValue((*session).loadsAfterBalance),
+	"balance_empty_least": checkLeastEmpty,
+	"balance_apart":       expectSet((*session).apartAfterBalance),
+	"config_rejected":     expectValue((*session).configurationRefused),
 }
 
 // checkFor returns the check of a field, nil for an unknown one.

@@ -113,11 +113,13 @@ func (c *Case) configuration() *cluster.Configuration {
 		Priorities: cluster.Priorities{
 			Placement: cluster.Priority(c.Config.Placement), Capacity: cluster.Priority(c.Config.Capacity),
 			FaultDomain: cluster.Priority(c.Config.Fault), UpgradeDomain: cluster.Priority(c.Config.Upgrade),
+			Affinity: cluster.Priority(c.Config.Affinity),
 		},
 		QuorumFault:   c.Logic == "quorum-fd" || c.Logic == "quorum-both",
 		QuorumUpgrade: c.Logic == "quorum-ud" || c.Logic == "quorum-both",
 		NoSwitch:      c.Logic != "auto" && c.Logic != "",
 		KeepInPlace:   c.Config.MakeRoom != nil && !*c.Config.MakeRoom,
+		Rebalancing:   c.Config.rebalancing(),
 	}
 	return out
 }
@@ -194,6 +196,7 @@ func (n *Node) instanceRow() (*cluster.Instance, error) {
 // addServices creates the partitions, their tasks, and how many tasks each of them wants.
 func (w *world) addServices() error {
 	c := w.c
+	c.Replicas = expandCopies(c.Replicas)
 	replicas := slices.Concat(c.Replicas, c.New)
 	if c.Service == nil && len(replicas) == 0 && (len(c.Existing) > 0 || c.Add != nil) {
 		c.Service = &Service{}
@@ -329,6 +332,7 @@ func (w *world) compilePartition(p *partition) error {
 	p.spec = &placement.Spec{
 		Loads: p.row.Rules.Metrics, Owner: p.row.Short, PerInstance: 1, DomainPolicy: p.row.Rules.DomainPolicy,
 		Constraints: []*constraint.Expression{expression}, Avoid: s.Blocked, MoveCost: p.row.Rules.MoveCost,
+		Affinity:     w.c.Affinity[p.name],
 		AllOrNothing: directives.AllOrNothing || s.PlacePolicy == "NonPartially",
 	}
 	for i := range p.want {

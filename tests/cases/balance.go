@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/placement/moves"
+	"berth/shared/placement/rebalance"
+)
+
+// balanceSteps bounds the search of a case. It is as long as that of a small cluster.
+const balanceSteps = 200_000
+
+// rebalancing returns what the case says about balancing: the metrics whose load is gathered, and
+// how many nodes should have none of it.
+func (c *Config) rebalancing() *cluster.Rebalancing {
+	out := &cluster.Rebalancing{Enabled: true}
+	for metric, gathers := range c.Gathered {
+		if n := c.Empty[metric]; gathers && n < 1 {
+			out.EmptyMetrics, out.EmptyShare = append(out.EmptyMetrics, metric), n
+		} else if gathers {
+			out.EmptyMetrics, out.EmptyInstances = append(out.EmptyMetrics, metric), int(n)
+		}
+	}
+	return out
+}
+
+// planBalance plans the moves that balance the cluster, and carries them out.
+func (s *session) planBalance() (*repair, error) {
+	if s.balance != nil {
+		return s.balance, nil
+	}
+	w, err := newWorld(s.c)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := w.mover.Balance(moves.BalanceRequest{Request: w.moveRequest(),
+		Budget: rebalance.Budget{Steps: balanceSteps}, Seed: 1})
+	if err != nil {
+		return nil, err
+	}
+	s.balance = &repair{after: w}
+	var all []moves.Move
+	for _, m := range plan.Moves {
+		all = append(all, m.Move)
+	}
+	s.balance.carryOut(netMoves(all))
+	return s.balance, nil
+}
+
+func (s *session) countBalanceMoves() (int, error) {
+	r, err := s.planBalance()
+	if err != nil {
+		return 0, err
+	}
+	return len(r.moves), nil
+}
+
+// balanceMoved returns the partitions of the replicas that move.
+func (s *session) balanceMoved() ([]string, error) {
+	r, err := s.planBalance()
+	if err != nil {
+		return nil, err
+	}
+	out := []string{}
+	for _, m := range r.moves {
+		out = append(out, m.Partition)
+	}
+	return out, nil
+}
+
+// checkLeastBalanceMoves checks that at least so many tasks move.
+func checkLeastBalanceMoves(s *session, data json.RawMessage) error {
+	var least int
+	if err := decodeExpectation(data, &least); err != nil {
+		return err
+	}
+	if n, err := s.countBalanceMoves(); err != nil || n < least {
+		return fmt.Errorf("%d moves, want at least %d: %w", n, least, err)
+	}
+	return nil
+}
+
+// loadsAfterBalance returns the load of each node after the moves, of all metrics together.
+func (s *session) loadsAfterBalance() (map[string]int64, error) {
+	r, err := s.planBalance()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for _, n := range s.c.Nodes {
+		out[n.Name] = 0
+	}
+	for t := range r.after.snap.Tasks() {
+		r.after.snap.LoadsOf(t, func(_ int, load int64) { out[t.Instance] += load })
+	}
+	return out, nil
+}
+
+// checkLeastEmpty checks that at least so many nodes have no load after the moves.
+func checkLeastEmpty(s *session, data json.RawMessage) error {
+	var least int
+	if err := decodeExpectation(data, &least); err != nil {
+		return err
+	}
+	loads, err := s.loadsAfterBalance()
+	if err != nil {
+		return err
+	}
+	empty := 0
+	for _, n := range loads {
+		if n == 0 {
+			empty++
+		}
+	}
+	if empty < least {
+		return fmt.Errorf("%d nodes are empty, want at least %d", empty, least)
+	}
+	return nil
+}
+
+// apartAfterBalance returns the partitions with a replica that is not beside one of the partition
+// that it has an affinity to, after the moves.
+func (s *session) apartAfterBalance() ([]string, error) {
+	r, err := s.planBalance()
+	if err != nil {
+		return nil, err
+	}
+	out := []string{}
+	for t := range r.after.snap.Tasks() {
+		parent := s.c.Affinity[t.Owner]
+		beside := func(o *cluster.Task) bool { return o.Instance == t.Instance }
+		if parent != "" && !slices.ContainsFunc(r.after.snap.TasksOf(parent), beside) {
+			out = append(out, t.Owner)
+		}
+	}
+	return out, nil
+}
+
+// expandCopies replaces replicas that stand for several partitions by one of each, named by a
+// number.
+func expandCopies(replicas []Replica) (out []Replica) {
+	for _, r := range replicas {
+		copies := r.Copies
+		for n := range max(1, copies) {
+			one := r
+			if one.Copies = 0; copies > 0 {
+				one.Partition = strings.Join([]string{r.Partition, fmt.Sprint(n)}, "-")
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
