@@ -67,7 +67,7 @@ func roomInPoorerZone(view *clusterView, s *cluster.Service, refused []string) f
 		if def == nil || !isPoorer(instance) {
 			return false
 		}
-		r := serviceRequest(view, s, def, 1)
+		r := balancingRequest(serviceRequest(view, s, def, 1))
 		r.Refused = refused
 		return isFeasible(view, view.snap.Instances[instance], r)
 	}
@@ -268,9 +268,8 @@ func startInPoorerZone(
 		}
 		old := chosen[0]
 		provider := view.providerOf(s, old)
-		r := providerRequest(view, s, def, provider, 1)
-		// the node buffer is not for balance (P14)
-		r.Refused, r.Seed, r.Unbuffered = refused, commits.SeedFor(s.Name), true
+		r := balancingRequest(providerRequest(view, s, def, provider, 1))
+		r.Refused, r.Seed = refused, commits.SeedFor(s.Name)
 		if where := placeInPoorerZone(view, r, counts, counts[from]); where != nil {
 			next := newServiceTask(view, s, &s.Deployment.Revision, def)
 			next.Replaces = old.ID
@@ -281,6 +280,13 @@ func startInPoorerZone(
 		movable = slices.DeleteFunc(movable, func(t *cluster.Task) bool { return view.providerOf(s, t) == provider })
 	}
 	return nil
+}
+
+// balancingRequest returns the request of a task that only evens out zones: it uses no node buffer
+// (P14) and breaks no soft rule.
+func balancingRequest(r placement.Request) placement.Request {
+	r.Unbuffered, r.Strict = true, true
+	return r
 }
 
 // placeInPoorerZone returns where the request's task goes, if that is in a zone with at least two

@@ -363,29 +363,34 @@ func TestPlacement_Zones(t *testing.T) {
 		w.advance(5 * time.Minute)
 		want(t, "tasks in the new zone", placed(w.with(cluster.TaskRunning))["e"], 2)
 	})
-	t.Run("NotIntoTheBuffer", func(t *testing.T) {
-		w := newWorld(t)
-		want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
-			Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
-		}), nil)
-		metered := func(id, zone string, n int64) {
-			i := zoned(id, zone)
-			i.Registered.Metrics, i.Registered.CPU = map[string]int64{"connections": n}, 4*256*cluster.CPUUnit
-			w.ecs.register(i)
-		}
-		metered("a", "zone-a", 480)
-		w.pump()
-		w.createAs(operation.CreateService{
-			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 60}}},
+	for name, capacity := range map[string]cluster.Priority{
+		"NotIntoTheBuffer": 0, "NotIntoTheBufferOfASoftCapacity": 2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+				Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
+				Priorities: cluster.Priorities{Capacity: capacity},
+			}), nil)
+			metered := func(id, zone string, n int64) {
+				i := zoned(id, zone)
+				i.Registered.Metrics, i.Registered.CPU = map[string]int64{"connections": n}, 4*256*cluster.CPUUnit
+				w.ecs.register(i)
+			}
+			metered("a", "zone-a", 480)
+			w.pump()
+			w.createAs(operation.CreateService{
+				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 60}}},
+			})
+			w.advance(2 * time.Minute)
+			metered("b", "zone-b", 120)
+			w.advance(5 * time.Minute)
+			on := placed(w.with(cluster.TaskRunning))
+			want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "3 1")
+			wantCount(t, "tasks that there ever were", w.tasks(), 5)
+			wantEvent(t, w.events("web"), "(service web) is unable to place a task in zone-b")
 		})
-		w.advance(2 * time.Minute)
-		metered("b", "zone-b", 120)
-		w.advance(5 * time.Minute)
-		on := placed(w.with(cluster.TaskRunning))
-		want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "3 1")
-		wantCount(t, "tasks that there ever were", w.tasks(), 5)
-		wantEvent(t, w.events("web"), "(service web) is unable to place a task in zone-b")
-	})
+	}
 	t.Run("NotWhileAllAreProtected", func(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.register(zoned("a", "zone-a"))

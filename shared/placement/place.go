@@ -12,7 +12,8 @@ import (
 // Place chooses instances for the tasks of a request, one after the other: each choice accounts for
 // those before it. Of the instances that pass every filter it chooses the first by the strategies
 // (S3), or by the default spread (S2). Soft rules are relaxed for tasks that would otherwise find
-// no instance, unless the request is strict. Place changes nothing; the same snapshot and request always give the same result.
+// no instance, unless the request is strict. Place changes nothing; the same snapshot and request
+// always give the same result.
 func (e *Engine) Place(r Request) Result { return e.PlaceInto(nil, r) }
 
 // PlaceInto is Place for callers who place much: it appends the placements to dst.
@@ -156,8 +157,8 @@ func isRequestedBefore(a, b *preferredInstance) bool {
 }
 
 // CheckInstance returns the GPU devices that a task of the request would get on the instance, or
-// the first rejection. Soft rules are relaxed if necessary. An unknown or deregistered instance is
-// "not active".
+// the first rejection. Soft rules are relaxed if necessary, unless the request is strict. An
+// unknown or deregistered instance is "not active".
 func (e *Engine) CheckInstance(v *snapshot.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
 	if v == nil || !eligibility.InCluster(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
@@ -173,6 +174,9 @@ func (e *Engine) CheckInstance(v *snapshot.InstanceView, r Request) (gpus []int,
 		}
 		why := f.rejectionOf(c, v.Index)
 		rejected = &why
+		if r.Strict {
+			break
+		}
 	}
 	return nil, rejected
 }

@@ -59,6 +59,10 @@ var regressions = []struct {
 		false, true},
 	{203194, "a deleted task set stayed because the record of its deletion was given up", false, true},
 	{449, "scaled in after its deployment had been stopped, a service kept more than maximumPercent", false, true},
+	{400987, "zones were balanced into the buffer of an instance, against a soft capacity", false, true},
+	{400071, "the check of quick restarts counted the replacement of an unhealthy task against the one that waits",
+		false, true},
+	{400991, "the check of buffers forgot that a move may make room for a task that waits", false, true},
 }
 
 func TestRegressions(t *testing.T) {

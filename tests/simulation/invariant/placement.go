@@ -157,11 +157,12 @@ func (c *Checker) checkMetrics(p *newPlacement) {
 }
 
 // checkBufferUse checks a task that uses the buffer of an instance. A new task may do so only if
-// there is no room elsewhere, a replacement only to repair a violation.
+// there is no room elsewhere, a replacement only to repair a violation or to make room for a task
+// that waits for an instance.
 func (c *Checker) checkBufferUse(p *newPlacement, metric string) {
 	c.cover(coverage.Buffer)
 	if p.Task.Replaces != "" {
-		if !c.hasViolation(p.later) {
+		if !c.hasViolation(p.later) && !c.waitsForMetrics() {
 			c.Fail("invariant 1: task %s of %q moved into the buffer of %s of instance %s, and there was no violation to repair", p.Task.ID, p.Task.Service, metric, p.instance.ID)
 		}
 		return
