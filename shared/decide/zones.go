@@ -18,7 +18,7 @@ import (
 
 // Zone rebalancing (S13): when a steady service has its tasks unevenly over the zones, a task of
 // the zone with the most gets a replacement in the zone with the fewest, and stops once the
-// replacement is healthy. No instance is started for it.
+// replacement is healthy. No instance is started for it. Moves that repair rules come first.
 
 // The eventNames of zone rebalancing.
 const (
@@ -148,6 +148,10 @@ func rebalanceZones(
 		// nothing moves in the decision that completes a deployment
 		commits.ScheduleDue(state.DueService, s.Name, view.now)
 		return
+	case anyMoving(view):
+		// Repairs come first: what they have freed is meant for their next step.
+		commits.ScheduleDue(state.DueService, s.Name, view.now.Add(repairPause))
+		return
 	// all tasks are protected
 	case p.Moves.InProgress == 0 && len(chooseMovable(view, commits, s, fullestZone(counts))) == 0:
 		stopRebalancing(draft)
@@ -174,6 +178,19 @@ func rebalanceZones(
 			Name: placementFailed,
 		})
 	}
+}
+
+// repairPause is how long zones wait before they look again whether repairs are over.
+const repairPause = time.Minute
+
+// anyMoving reports whether some service has moves in progress or planned that repair its rules.
+func anyMoving(view *clusterView) bool {
+	for _, s := range view.snap.GovernedServices() {
+		if s.Moving {
+			return true
+		}
+	}
+	return false
 }
 
 // addZoneEvent appends an event about the balance of the service's zones.

@@ -60,6 +60,8 @@ var regressions = []struct {
 	{203194, "a deleted task set stayed because the record of its deletion was given up", false, true},
 	{449, "scaled in after its deployment had been stopped, a service kept more than maximumPercent", false, true},
 	{400987, "zones were balanced into the buffer of an instance, against a soft capacity", false, true},
+	{401427, "zones took the room that a repair had freed for its next step, and the repair freed it again, forever", false,
+		true},
 	{400071, "the check of quick restarts counted the replacement of an unhealthy task against the one that waits",
 		false, true},
 	{400991, "the check of buffers forgot that a move may make room for a task that waits", false, true},
