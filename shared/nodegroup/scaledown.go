@@ -69,9 +69,7 @@ func recordFloor(u *cluster.Update, v *view) {
 		before := u.OriginalSizes.Desired + u.AddedByOthers
 		u.DesiredFloor, u.ScaleDownSince = new(before+max(0, v.group.Desired-before-u.Surge)), v.now
 	}
-	if *u.DesiredFloor < v.group.Min {
-		u.DesiredFloor = new(v.group.Min)
-	}
+	u.DesiredFloor = new(max(*u.DesiredFloor, v.group.Min))
 }
 
 // yieldToGrowth leaves the sizes as somebody else has enlarged them, because the nodes are needed.

@@ -273,9 +273,12 @@ func TestExactFit(t *testing.T) {
 		spec placement.Spec
 		want int // of two tasks, without the buffer
 	}{
-		"Share":        {[]state.Row{oracle.Instance("a", oracle.GPUs(1)), oracle.Task("t", "a", held)}, device(400), 1},
-		"ShareAndOne":  {[]state.Row{oracle.Instance("a", oracle.GPUs(1)), oracle.Task("t", "a", held)}, device(401), 0},
-		"TwoShares":    {[]state.Row{oracle.Instance("a", oracle.GPUs(1)), oracle.Task("t", "a", held)}, device(200), 2},
+		"Share": {[]state.Row{oracle.Instance("a", oracle.GPUs(1)), oracle.Task("t", "a", held)}, device(400),
+			1},
+		"ShareAndOne": {[]state.Row{oracle.Instance("a", oracle.GPUs(1)), oracle.Task("t", "a", held)}, device(401),
+			0},
+		"TwoShares": {[]state.Row{oracle.Instance("a", oracle.GPUs(1)), oracle.Task("t", "a", held)}, device(200),
+			2},
 		"Metric":       {[]state.Row{buffer, oracle.Instance("a", oracle.Metric("m", 100))}, load(80), 1},
 		"MetricAndOne": {[]state.Row{buffer, oracle.Instance("a", oracle.Metric("m", 100))}, load(81), 0},
 		"Interfaces": {[]state.Row{oracle.Instance("a", enis(1))},
@@ -321,5 +324,27 @@ func TestServicesWithoutTasksBarNothing(t *testing.T) {
 		DomainPolicy: cluster.PolicyDifference}}}
 	if got := e.UnusableInstances(services); len(got) > 0 {
 		t.Errorf("unusable are %v", got)
+	}
+}
+
+// Also in a large cluster, where an owner shares its index with others, chance decides only between
+// instances without a task of the owner while there are any.
+func TestChanceInALargeCluster(t *testing.T) {
+	rows := []state.Row{oracle.Task("t", "i-000")}
+	for n := range 200 {
+		rows = append(rows, oracle.Instance(fmt.Sprintf("i-%03d", n)))
+	}
+	spec := &placement.Spec{Owner: "web", Needs: oracle.Small, Strategies: []cluster.PlacementStrategy{
+		spreadOver("instanceId"), {Type: cluster.StrategyRandom}}}
+	e, chosen := placement.New(oracle.SnapshotOf(rows...)), map[string]bool{}
+	for seed := range uint64(300) {
+		got := e.Place(placement.Request{Spec: spec, Count: 1, Seed: seed})
+		if len(got.Placed) != 1 || got.Placed[0].Instance == "i-000" {
+			t.Fatalf("seed %d: placed %v", seed, got.Placed)
+		}
+		chosen[got.Placed[0].Instance] = true
+	}
+	if len(chosen) < 120 {
+		t.Errorf("300 seeds choose %d of 199 instances", len(chosen))
 	}
 }

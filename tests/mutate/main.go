@@ -23,7 +23,7 @@ import (
 const usage = `mutate changes an operator or a condition, or removes a statement, one at a time, and runs the tests
 of the folder and its subfolders (go test -short) against each change. It prints the changes that no test notices.
 
-    go run ./tests/mutate [-seed 1] [-count 200] [-at-least 90] [-json] FOLDER ...
+    go run ./tests/mutate [-seed 1] [-count 200] [-part 1/4] [-at-least 90] [-json] FOLDER ...
 
 The tree is only read. Changes that cannot matter are listed in tests/mutate/kept.json, with a reason each.
 Exit codes: 0, 1 if a limit is broken or kept.json is out of date, 2 for an error, 130 after Ctrl-C.
@@ -38,7 +38,7 @@ type options struct {
 	unexplained    int
 	asJSON         bool
 	leeway         time.Duration
-	keptName       string
+	keptName, part string
 }
 
 func main() {
@@ -53,6 +53,7 @@ func main() {
 	flag.DurationVar(&o.leeway, "leeway", 20*time.Second,
 		"how long tests may take besides ten times what they usually take")
 	flag.StringVar(&o.keptName, "kept", "tests/mutate/kept.json", "the list of kept changes")
+	flag.StringVar(&o.part, "part", "", "try one `part` of the drawn changes alone: 2/4 is the second quarter")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
@@ -123,6 +124,9 @@ func measure(ctx context.Context, o options, kept []mutants.Kept, folder string)
 	drawn := tree.Mutants
 	if o.count > 0 {
 		drawn = mutants.Sample(tree.Mutants, o.seed, o.count)
+	}
+	if drawn, err = mutants.Part(drawn, o.part); err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "mutate-*")
 	if err != nil {

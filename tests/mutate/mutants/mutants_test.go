@@ -3,11 +3,13 @@ package mutants
 import (
 	"context"
 	"errors"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,5 +216,34 @@ func TestAlikeChangesAreNumbered(t *testing.T) {
 	numberAlike([]*Mutant{a, b, c})
 	if a.Nth != 1 || b.Nth != 2 || c.Nth != 1 {
 		t.Errorf("the numbers are %d, %d, %d", a.Nth, b.Nth, c.Nth)
+	}
+}
+
+// The parts of a sample are about equally large, and together they are the sample.
+func TestPart(t *testing.T) {
+	all := make([]*Mutant, 10)
+	for n := range all {
+		all[n] = &Mutant{Line: n}
+	}
+	for _, of := range []int{1, 3, 4, 10, 12} {
+		var together []*Mutant
+		for n := range of {
+			part, err := Part(all, fmt.Sprintf("%d/%d", n+1, of))
+			if err != nil || len(part) < 10/of || len(part) > 10/of+1 {
+				t.Errorf("part %d of %d has %d changes: %v", n+1, of, len(part), err)
+			}
+			together = append(together, part...)
+		}
+		if !slices.Equal(together, all) {
+			t.Errorf("%d parts have %d changes, expected the same 10", of, len(together))
+		}
+	}
+	for _, name := range []string{"0/4", "5/4", "2", "a/b", "-1/2"} {
+		if _, err := Part(all, name); err == nil {
+			t.Errorf("%q is taken for a part", name)
+		}
+	}
+	if part, err := Part(all, ""); err != nil || len(part) != 10 {
+		t.Errorf("without a name there are %d changes: %v", len(part), err)
 	}
 }

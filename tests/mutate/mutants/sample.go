@@ -26,3 +26,16 @@ func Sample(all []*Mutant, seed int64, count int) []*Mutant {
 	slices.SortFunc(drawn, func(a, b *Mutant) int { return cmp.Compare(position[a], position[b]) })
 	return drawn
 }
+
+// Part returns one of several equal parts of the changes, so that many can be tried in turns: "2/4"
+// is the second quarter, and "" is all.
+func Part(drawn []*Mutant, name string) ([]*Mutant, error) {
+	if name == "" {
+		return drawn, nil
+	}
+	var n, of int
+	if _, err := fmt.Sscanf(name, "%d/%d", &n, &of); err != nil || n < 1 || n > of {
+		return nil, fmt.Errorf("there is no part %q: the second of four is 2/4", name)
+	}
+	return drawn[(n-1)*len(drawn)/of : n*len(drawn)/of], nil
+}
