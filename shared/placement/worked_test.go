@@ -348,3 +348,24 @@ func TestChanceInALargeCluster(t *testing.T) {
 		t.Errorf("300 seeds choose %d of 199 instances", len(chosen))
 	}
 }
+
+// Instances that a request names come in its order, and the explanation says so. Whether an
+// instance needs its buffer comes before.
+func TestRequestedOrderIsExplained(t *testing.T) {
+	r := oracle.WebRequest(1)
+	r.Instances = []string{"i-2", "i-1", "i-3"}
+	r.Spec.Loads = []cluster.Metric{{Name: "m", Load: 80}}
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.5}}),
+		oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Instance("i-3", oracle.Metric("m", 100))}
+	e := placement.New(oracle.SnapshotOf(rows...))
+	x := e.Explain(r)
+	oracle.Expect(t, "words", x.String(), "3 instances; of the 3 that can run it, i-2 comes first in the "+
+		"requested order (1, runner-up i-1: 2)")
+	for id, want := range map[string]string{"i-1": "no 2", "i-2": "no 1", "i-3": "yes 3"} {
+		key := e.CandidateOn(r, id).Key
+		if got := key[0].Text + " " + key[1].Text; got != want ||
+			key[0].Value != map[bool]float64{true: 1}[id == "i-3"] {
+			t.Errorf("%s needs the buffer, and its place in the order: %s, expected %s", id, got, want)
+		}
+	}
+}

@@ -85,6 +85,9 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 				if before >= n {
 					t.Fatalf("move %d waits for %d: %+v", n, before, p.Moves)
 				}
+				if b := p.Moves[before]; b.From != m.To && b.Owner != m.Owner {
+					t.Fatalf("move %d waits for %d, which makes no room for it: %+v", n, before, p.Moves)
+				}
 			}
 			if m.Mode == moves.StopFirst || m.Mode == moves.Via {
 				inTurn.PutTask(m.Task, "")
