@@ -95,7 +95,7 @@ func TestFourProblemsAreRemembered(t *testing.T) {
 		m.Most = most
 		return p.PlanAgain(m)
 	}
-	if with(1) == with(1) {
+	if first := with(1); with(1) == first {
 		t.Error("another spec is taken for the same")
 	}
 	var plans []*moves.Plan
@@ -123,7 +123,7 @@ func TestProblemsThatAreNotRemembered(t *testing.T) {
 		oracle.Task("t1", "a", oracle.Load(20))}
 	dynamic := movers(&placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}})
 	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
-	if p.PlanAgain(dynamic) == p.PlanAgain(dynamic) {
+	if first := p.PlanAgain(dynamic); p.PlanAgain(dynamic) == first {
 		t.Error("a problem with a constraint that depends on tasks is remembered")
 	}
 	for n := range 24 {
@@ -132,7 +132,7 @@ func TestProblemsThatAreNotRemembered(t *testing.T) {
 	}
 	large := movers(anyTask("web"))
 	p = moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
-	if p.PlanAgain(large) == p.PlanAgain(large) {
+	if first := p.PlanAgain(large); p.PlanAgain(large) == first {
 		t.Error("a problem of 25 tasks and 26 instances is remembered")
 	}
 }
