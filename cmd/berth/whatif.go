@@ -30,12 +30,7 @@ type whatifCommand struct {
 	Port           []string `help:"Static host port such as 80/tcp. Repeatable." sep:"none" placeholder:"PORT"`
 	Metric         []string `help:"Load such as connections=100. Repeatable." sep:"none" placeholder:"NAME=LOAD"`
 
-	Constraint   string   `help:"Node constraint, as in the tag berth:constraint." placeholder:"EXPR"`
-	MemberOf     []string `help:"Expression of the cluster query language. Repeatable." sep:"none" placeholder:"EXPR"`
-	Distinct     bool     `help:"Place each task on an instance of its own: distinctInstance."`
-	Strategy     []string `help:"random, spread:FIELD, binpack:FIELD. Repeatable." sep:"none" placeholder:"TYPE:FIELD"`
-	DomainPolicy string   `help:"Domain policy, as in the tag berth:domain-policy." placeholder:"POLICY"`
-	Scoring      string   `help:"Order of instances that are otherwise equal: ${scorings}." placeholder:"NAME"`
+	whatifRules
 
 	Count    int    `default:"1" help:"Number of tasks (1-1000)."`
 	Instance string `help:"Also explain why the tasks do not go to this instance." placeholder:"ID"`
@@ -43,6 +38,17 @@ type whatifCommand struct {
 	JSON     bool   `help:"Print JSON."`
 
 	question whatif.Question
+}
+
+// whatifRules are the flags of placement rules.
+type whatifRules struct {
+	Constraint   string   `help:"Node constraint, as in the tag berth:constraint." placeholder:"EXPR"`
+	MemberOf     []string `help:"Expression of the cluster query language. Repeatable." sep:"none" placeholder:"EXPR"`
+	Distinct     bool     `help:"Place each task on an instance of its own: distinctInstance."`
+	Strategy     []string `help:"random, spread:FIELD, binpack:FIELD. Repeatable." sep:"none" placeholder:"TYPE:FIELD"`
+	DomainPolicy string   `help:"Domain policy, as in the tag berth:domain-policy." placeholder:"POLICY"`
+	Scoring      string   `help:"Order of instances that are otherwise equal: ${scorings}." placeholder:"NAME"`
+	Tolerations  string   `help:"Tolerations of taints, as in the tag berth:tolerations." placeholder:"LIST"`
 }
 
 // maxCount is the most tasks that one question may ask for.
@@ -149,6 +155,11 @@ func (w *whatifCommand) parsePlacementRules(q *whatif.Question) error {
 	if e := new(cluster.Error); errors.As(err, &e) {
 		return fmt.Errorf("--metric is %q: %s", strings.Join(w.Metric, ","), e.Message)
 	}
+	tolerations, err := cluster.ReadTolerations(w.Tolerations)
+	if e := new(cluster.Error); errors.As(err, &e) {
+		return fmt.Errorf("--tolerations is %q: %s", w.Tolerations, e.Message)
+	}
+	q.Rules.Tolerations = tolerations
 	q.Rules.DomainPolicy, q.Rules.Scoring, q.Rules.Metrics = cluster.DomainPolicy(w.DomainPolicy), w.Scoring, metrics
 	return nil
 }

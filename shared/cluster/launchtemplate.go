@@ -21,7 +21,23 @@ type LaunchTemplate struct {
 	// Type is the instance type, or empty. Requirements is the attribute-based selection of
 	// instance types that the version has instead, as JSON, or empty.
 	Type, Requirements string
+	// Settings are those present of [NodeGroupSettings], separated by commas.
+	Settings string
 }
+
+// Settings that a launch template cannot have from which Berth makes a node group, by the names of
+// EC2's members: the node group says it, or it would break an update (EKS user guide, launch
+// templates).
+const (
+	SettingProfile     = "IamInstanceProfile"
+	SettingSpot        = "InstanceMarketOptions"
+	SettingHibernation = "HibernationOptions"
+	SettingShutdown    = "InstanceInitiatedShutdownBehavior"
+	SettingSubnet      = "NetworkInterfaces.SubnetId"
+)
+
+// NodeGroupSettings are all of those settings.
+var NodeGroupSettings = []string{SettingProfile, SettingSpot, SettingHibernation, SettingShutdown, SettingSubnet}
 
 // String returns ID:VERSION.
 func (t *LaunchTemplate) String() string { return t.ID + ":" + strconv.FormatInt(t.Version, 10) }
@@ -32,8 +48,9 @@ type NewTemplateVersion struct {
 	Template    string // id of the template that gets it
 	From        TemplateRef
 	Description string
-	Image       string // the AMI, by id or by name
+	Image       string // the AMI, by id or by name; empty: that of From
 	UserData    string // plain, not base64; empty: that of From
+	Profile     string // name of the instance profile; empty: that of From
 }
 
 // FailedLaunch is an instance that an Auto Scaling group could not launch.
@@ -83,7 +100,10 @@ type LaunchTypes struct {
 
 // NewTemplate is a launch template to create.
 type NewTemplate struct {
-	Name     string
+	Name string
+	// From is a version of another template that this one copies, except for image, profile, and
+	// user data if there is some; empty for none. The volume is that of From then.
+	From     TemplateRef
 	Image    string // the AMI's id
 	Profile  string // name of the instance profile
 	UserData string // plain, not base64

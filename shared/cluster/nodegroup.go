@@ -490,6 +490,9 @@ const (
 // IsMade reports whether Berth makes the node group's Auto Scaling group, and so also deletes it.
 func (g *NodeGroup) IsMade() bool { return g.Machines != nil }
 
+// HasOwnTemplate reports whether nodes are made from a launch template of the user's own.
+func (t UpdateTarget) HasOwnTemplate() bool { return t.SourceTemplate != "" || t.SourceName != "" }
+
 // MadeName returns the name of everything that an installation makes for a node group. Its role may
 // create only what is named so.
 func MadeName(installation, nodeGroup string) string {

@@ -13,6 +13,9 @@ import (
 // DefaultAMIType is the AMI type of a node group whose user gave none.
 const DefaultAMIType = "AL2023_x86_64_STANDARD"
 
+// CustomAMIType is the AMI type of nodes whose image the user's own launch template names.
+const CustomAMIType = "CUSTOM"
+
 // An imageFamily is a kind of image that AWS publishes for container instances.
 type imageFamily struct {
 	// path is the folder of its parameters in Systems Manager.

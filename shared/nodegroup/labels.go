@@ -76,7 +76,9 @@ func LabelsOfTemplate(g *cluster.NodeGroup, last *cluster.Update, template, imag
 	if made.Target.Image = image; IsMadeBy(last, template) {
 		made.Target = last.Target
 	}
-	if t := g.Target; t.SourceTemplate != "" && template == t.SourceTemplate+":"+t.SourceVersion {
+	// A launch template that Berth made is a copy of the user's.
+	if t := g.Target; t.SourceTemplate != "" && made.Target.SourceTemplate == "" &&
+		(template == t.SourceTemplate+":"+t.SourceVersion || g.IsMade() && image == t.Image) {
 		made.Target.SourceTemplate, made.Target.SourceVersion = t.SourceTemplate, t.SourceVersion
 	}
 	return TargetLabels(made)

@@ -35,18 +35,27 @@ func InitMade(g *cluster.NodeGroup, installation string) error {
 			"The name of this installation, %s, is too long for the name of a launch template, %s. Name an Auto "+
 				"Scaling group of your own with the tag %s", installation, g.AutoScalingGroup, cluster.AutoScalingTag)
 	}
-	g.Target.AMIType = cmp.Or(g.Target.AMIType, DefaultAMIType)
-	family, known := imageFamilies[g.Target.AMIType]
-	if !known {
-		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"There are no images of amiType %.50s for container instances. Known are %s", g.Target.AMIType,
-			strings.Join(AMITypes(), ", "))
-	}
 	m := g.Machines
 	if m.CapacityType = cmp.Or(m.CapacityType, cluster.OnDemand); m.CapacityType != cluster.OnDemand &&
 		m.CapacityType != cluster.Spot {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "capacityType is ON_DEMAND or SPOT, not %.50q",
 			m.CapacityType)
+	}
+	if g.Sizes == (cluster.Sizes{}) {
+		g.Sizes = defaultSizes
+	}
+	own := g.Target.HasOwnTemplate()
+	if !own {
+		g.Target.AMIType = cmp.Or(g.Target.AMIType, DefaultAMIType)
+	}
+	family, known := imageFamilies[g.Target.AMIType]
+	if !known && !(own && (g.Target.AMIType == "" || g.Target.AMIType == CustomAMIType)) {
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"There are no images of amiType %.50s for container instances. Known are %s", g.Target.AMIType,
+			strings.Join(AMITypes(), ", "))
+	}
+	if own {
+		return nil // the template says the rest
 	}
 	_, least := family.disk()
 	if m.DiskSize = cmp.Or(m.DiskSize, least); m.DiskSize < least {
@@ -55,9 +64,6 @@ func InitMade(g *cluster.NodeGroup, installation string) error {
 	}
 	if len(m.InstanceTypes) == 0 {
 		m.InstanceTypes = []string{defaultInstanceType}
-	}
-	if g.Sizes == (cluster.Sizes{}) {
-		g.Sizes = defaultSizes
 	}
 	return nil
 }
@@ -75,16 +81,20 @@ type Blueprint struct {
 	Group    cluster.NewAutoScalingGroup // its template is known once that is made
 }
 
-// NewBlueprint returns what to make for a node group whose image is known.
+// NewBlueprint returns what to make for a node group whose image is known. With a launch template
+// of the user's own it has no user data ([MergeUserData]).
 func NewBlueprint(g *cluster.NodeGroup, ownerTag, installation string) Blueprint {
 	name, tags := g.AutoScalingGroup, madeTags(g, ownerTag, installation)
 	device, _ := imageFamilies[g.Target.AMIType].disk()
+	template := cluster.NewTemplate{Name: name, Image: g.Target.Image, Profile: name, Tags: tags}
+	if g.Target.HasOwnTemplate() {
+		template.From = SourceTemplate(g.Target)
+	} else {
+		template.UserData, template.DiskSize, template.Device = UserData(g), g.Machines.DiskSize, device
+	}
 	return Blueprint{
-		Profile: cluster.NewProfile{Name: name, Role: cluster.LastPart(g.Role), Tags: tags},
-		Template: cluster.NewTemplate{
-			Name: name, Image: g.Target.Image, Profile: name, UserData: UserData(g),
-			DiskSize: g.Machines.DiskSize, Device: device, Tags: tags,
-		},
+		Profile:  cluster.NewProfile{Name: name, Role: cluster.LastPart(g.Role), Tags: tags},
+		Template: template,
 		Group: cluster.NewAutoScalingGroup{
 			Name: name, Types: g.Machines.InstanceTypes, Spot: g.Machines.CapacityType == cluster.Spot,
 			Subnets: g.Subnets, Sizes: g.Sizes, Tags: tags,
@@ -95,8 +105,8 @@ func NewBlueprint(g *cluster.NodeGroup, ownerTag, installation string) Blueprint
 // UserDataDescription returns the description of the launch template version that has the present
 // labels of a node group in its user data, and is otherwise like another version. An update that is
 // repeated finds by it the version that it has made already.
-func UserDataDescription(g *cluster.NodeGroup, from *cluster.LaunchTemplate) string {
-	return "berth/" + g.Name + "/" + cluster.Digest("user data", UserData(g), from.String())
+func UserDataDescription(g *cluster.NodeGroup, userData string, from *cluster.LaunchTemplate) string {
+	return "berth/" + g.Name + "/" + cluster.Digest("user data", userData, from.String())
 }
 
 // Times of making and deleting a node group.

@@ -187,8 +187,8 @@ func maxUnavailable(c cluster.UpdateConfig, n int) int {
 // changed since.
 func TemplateDescription(u *cluster.Update, from string) string {
 	t := u.Target
-	if t.SourceTemplate != "" {
-		from = "" // the version is made from that template
+	if t.SourceTemplate != "" && !JoinsByBerth(t) {
+		from = "" // the version is made from that template alone
 	}
 	return "berth/" + u.NodeGroup + "/" + cluster.Digest(t.Image, t.SourceTemplate, t.SourceVersion, from)
 }

@@ -24,9 +24,9 @@ func TestEKS_Machines(t *testing.T) {
 		"TooManyTypes": {role + `, "instanceTypes": [` + strings.Repeat(`"m5.large",`, 20) + `"c5.large"]`,
 			"at most 20"},
 		"Disk": {role + `, "diskSize": 0`, "between 1 and 16384"},
-		"LaunchTemplate": {role + `, "launchTemplate": {"id": "lt-1"}`,
-			"launchTemplate is only supported with the tag"},
-		"Custom": {role + `, "amiType": "CUSTOM"`, "CUSTOM is only supported with the tag"},
+		"DiskOfATemplate": {role + `, "launchTemplate": {"id": "lt-1"}, "diskSize": 50`,
+			"Disk size must be specified within the launch template"},
+		"Custom": {role + `, "amiType": "CUSTOM"`, "needs a launchTemplate that names the image"},
 		"TypesOfTheirs": {role + `, "instanceTypes": ["m5.large"], "tags": {"berth:auto-scaling-group": "g"}`,
 			"instanceTypes is not supported with the tag"},
 		"RemoteAccess": {role + `, "remoteAccess": {}`, "remoteAccess is not supported"},
@@ -53,4 +53,28 @@ func TestEKS_Machines(t *testing.T) {
 		"instanceTypes": []any{"m5.large"}} {
 		expect(t, member, got[member], value)
 	}
+}
+
+// A node group of the user's own launch template has the AMI type CUSTOM, and no disk size.
+func TestEKS_MachinesOfALaunchTemplate(t *testing.T) {
+	n := newNodeGroups()
+	b := newBerth(t, withNodeGroups(n))
+	expect(t, "status", call(t, b.mux, "POST", "/clusters/prod/node-groups", `{"nodegroupName": "made",
+		"subnets": ["subnet-1"], "nodeRole": "arn:aws:iam::123456789012:role/nodes", "amiType": "CUSTOM",
+		"launchTemplate": {"name": "own", "version": "2"}}`).status, 200)
+	m := n.made
+	if m.Machines == nil || m.AMIType != "CUSTOM" || m.Template == nil || m.Template.Name != "own" {
+		t.Errorf("%+v", m)
+	}
+	n.groups["made"].Machines = &cluster.Machines{CapacityType: cluster.OnDemand}
+	n.groups["made"].Target = cluster.UpdateTarget{AMIType: "CUSTOM", SourceTemplate: "lt-1", SourceName: "own",
+		SourceVersion: "2"}
+	got, _ := call(t, b.mux, "GET", "/clusters/prod/node-groups/made", "").body["nodegroup"].(map[string]any)
+	expect(t, "amiType", got["amiType"], any("CUSTOM"))
+	n.groups["made"].Target.AMIType = "" // the template was not read yet
+	early, _ := call(t, b.mux, "GET", "/clusters/prod/node-groups/made", "").body["nodegroup"].(map[string]any)
+	expect(t, "amiType before the template is read", early["amiType"], nil)
+	expect(t, "diskSize", got["diskSize"], nil)
+	expect(t, "instanceTypes", got["instanceTypes"], any([]any{}))
+	expect(t, "launchTemplate", got["launchTemplate"], any(map[string]any{"id": "lt-1", "name": "own", "version": "2"}))
 }

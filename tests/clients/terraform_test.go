@@ -110,19 +110,19 @@ func (s *terraformStory) terraform(command string, args ...string) string {
 }
 
 // runTerraformStory applies a configuration with a capacity provider, a service behind a target
-// group that waits until it is steady, a node group, and another one whose Auto Scaling group Berth
-// makes; plans, which must find nothing to do; changes image, count, the nodes' launch template and
-// the others' release, which updates the nodes, with labels and a taint in place; plans again; and
-// destroys.
+// group that waits until it is steady, a node group, and two others whose Auto Scaling groups Berth
+// makes, one of them of a custom image; plans, which must find nothing to do; changes image, count,
+// the nodes' launch template and the others' release, which updates the nodes, with labels and a
+// taint in place; plans again; and destroys.
 func runTerraformStory(t *testing.T, d *door) {
 	s := newTerraformStory(t, d, "terraform")
 	check := s.contains
-	check(s.apply(), "Apply complete! Resources: 14 added, 0 changed, 0 destroyed.")
+	check(s.apply(), "Apply complete! Resources: 15 added, 0 changed, 0 destroyed.")
 	s.isUpToDate()
 	check(s.terraform("output"), "desired = 2")
 	check(s.apply("image=nginx:2", "desired=3", "ami=ami-2", "team=other", "effect=NO_EXECUTE",
 		"release=al2023-ami-ecs-hvm-2023.0.20261015-kernel-6.1-x86_64"),
-		"Apply complete! Resources: 2 added, 4 changed, 2 destroyed.")
+		"Apply complete! Resources: 2 added, 5 changed, 2 destroyed.")
 	s.isUpToDate()
-	check(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 14 destroyed.")
+	check(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 15 destroyed.")
 }

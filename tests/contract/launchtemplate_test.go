@@ -71,6 +71,49 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 			}
 			return errors.Join(checkEqual("found", *found, *made), checkEqual("image", made.Image, "ami-0"))
 		}},
+		{"ATemplateIsMadeOfAnother", func() error {
+			made, err := templates.EnsureTemplate(t.Context(), cluster.NewTemplate{Name: "copy", Image: "ami-0",
+				From: cluster.TemplateRef{ID: own, Version: "1"}, Profile: "p",
+				Tags: map[string]string{"team": "blue"}})
+			if err != nil {
+				return err
+			}
+			ref := cluster.TemplateRef{ID: made.ID, Version: "1"}
+			if got := data(ref); aws.ToString(got.KeyName) != "own" || got.IamInstanceProfile == nil ||
+				aws.ToString(got.IamInstanceProfile.Name) != "p" {
+				return fmt.Errorf("the copy has %+v", got)
+			}
+			version, err := templates.CreateVersion(t.Context(),
+				cluster.NewTemplateVersion{Template: made.ID, From: ref,
+					Image: "ami-1", UserData: "c", Profile: "q", Description: "v"})
+			if err != nil {
+				return err
+			}
+			got := data(cluster.TemplateRef{ID: made.ID, Version: "2"})
+			return errors.Join(checkEqual("copy", *made, cluster.LaunchTemplate{ID: made.ID, Name: "copy", Version: 1,
+				Image: "ami-0", Type: "m5.large", UserData: "a", Settings: "IamInstanceProfile"}),
+				checkEqual("image of its next version", version.Image, "ami-1"),
+				checkEqual("its user data", version.UserData, "c"),
+				checkEqual("its profile", aws.ToString(got.IamInstanceProfile.Name), "q"))
+		}},
+		{"SettingsAreNamedThatANodeGroupCannotHave", func() error {
+			out, err := client.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+				LaunchTemplateName: aws.String("settings"), LaunchTemplateData: &types.RequestLaunchTemplateData{
+					InstanceMarketOptions: &types.LaunchTemplateInstanceMarketOptionsRequest{
+						MarketType: types.MarketTypeSpot},
+					HibernationOptions:                &types.LaunchTemplateHibernationOptionsRequest{Configured: aws.Bool(true)},
+					InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorTerminate,
+					NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{{
+						DeviceIndex: aws.Int32(0), SubnetId: aws.String("subnet-1")}},
+				}})
+			if err != nil {
+				return err
+			}
+			got, err := templates.LaunchTemplate(t.Context(),
+				cluster.TemplateRef{ID: *out.LaunchTemplate.LaunchTemplateId})
+			return errors.Join(err, checkEqual("settings", got.Settings, "InstanceMarketOptions, HibernationOptions, "+
+				"InstanceInitiatedShutdownBehavior, NetworkInterfaces.SubnetId"))
+		}},
 		{"AVersionGetsOtherUserData", func() error {
 			made, err := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{
 				Template: group, From: cluster.TemplateRef{ID: group, Version: "1"}, Description: "u", Image: "ami-0",

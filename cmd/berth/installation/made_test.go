@@ -13,6 +13,7 @@ import (
 	"berth/shared/nodegroup"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 	"berth/shared/sim/kernel"
 	"berth/shared/state"
 )
@@ -250,6 +251,10 @@ func TestANodeGroupThatCannotBeMade(t *testing.T) {
 	}{
 		"UnknownRelease": {operation.CreateNodeGroup{ReleaseVersion: "al2023-1"}, autoscaling.LaunchFault{},
 			cluster.IssueImage},
+		"NoTemplate": {operation.CreateNodeGroup{Template: &cluster.TemplateRef{ID: "lt-0"}}, autoscaling.LaunchFault{},
+			cluster.IssueNoTemplate},
+		"NoImage": {operation.CreateNodeGroup{AMIType: "CUSTOM", Template: &cluster.TemplateRef{Name: "without-image"}},
+			autoscaling.LaunchFault{}, cluster.IssueTemplate},
 		"NeverJoins": {operation.CreateNodeGroup{}, autoscaling.LaunchFault{Silent: true}, cluster.IssueNodes},
 		"NoCapacity": {operation.CreateNodeGroup{}, autoscaling.LaunchFault{
 			Reason: "InsufficientInstanceCapacity - none"}, cluster.IssueLaunches},
@@ -258,6 +263,9 @@ func TestANodeGroupThatCannotBeMade(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := made{t, scaled(t, nil)}
+			if _, err := m.AWS.Templates.AddTemplateWith("without-image", ec2.Data{}); err != nil {
+				t.Fatal(err)
+			}
 			m.AWS.Groups.SetLaunchFaults(func(string, int64) autoscaling.LaunchFault { return c.fault })
 			c.spec.Machines = &cluster.Machines{}
 			m.create(c.spec)

@@ -223,6 +223,9 @@ func mergeRules(a, b cluster.Rules) cluster.Rules {
 	if b.Metrics != nil {
 		a.Metrics = b.Metrics
 	}
+	if b.Tolerations != nil {
+		a.Tolerations = b.Tolerations
+	}
 	a.NodeConstraint = cmp.Or(b.NodeConstraint, a.NodeConstraint)
 	a.DomainPolicy = cmp.Or(b.DomainPolicy, a.DomainPolicy)
 	a.Scoring = cmp.Or(b.Scoring, a.Scoring)

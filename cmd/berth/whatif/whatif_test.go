@@ -212,6 +212,38 @@ A task of service web would find no instance.
 	}
 }
 
+// Tolerations of the question replace those of the service: each lets tasks on one tainted instance.
+func TestAskWithTolerations(t *testing.T) {
+	cluster4 := rows()
+	for n, taint := range map[int]string{2: "dedicated:gpu:NO_SCHEDULE", 3: "dedicated:db:NO_EXECUTE",
+		4: "old::NO_SCHEDULE"} {
+		cluster4[n].(*cluster.Instance).Attributes[cluster.AttributeTaints] = taint
+	}
+	s := snapshotOf(t, append(cluster4, service("tolerant", 1, cluster.Rules{Tolerations: []cluster.Toleration{
+		{Key: "old", AnyValue: true}}})))
+	s.Services["tolerant"].Deployment.TaskDefinition = "web:1"
+	for _, c := range []struct{ service, tolerations, want string }{
+		{"web", "", "would find no instance"},
+		{"web", "dedicated=gpu", "would go to i-1."},
+		{"web", "dedicated:NO_EXECUTE", "would go to i-2."},
+		{"tolerant", "", "would go to i-3."},
+		{"tolerant", "dedicated=gpu", "would go to i-1."},
+		{"", "dedicated=db", "would go to i-2."},
+	} {
+		tolerations, err := cluster.ReadTolerations(c.tolerations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := whatif.Question{Service: c.service, Count: 1, Rules: cluster.Rules{Tolerations: tolerations}}
+		if c.service == "" {
+			q.Needs = cluster.Resources{CPU: units}
+		}
+		if got := asked(t, s, q); !strings.Contains(got, c.want) {
+			t.Errorf("%q with %q: %s, want %s", c.service, c.tolerations, got, c.want)
+		}
+	}
+}
+
 func TestAskKnowsWhatIsThere(t *testing.T) {
 	s := snapshotOf(t, rows())
 	for _, c := range []struct {

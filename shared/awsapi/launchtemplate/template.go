@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -72,14 +73,26 @@ func (t *Templates) describeVersion(
 func toLaunchTemplate(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
 	out := &cluster.LaunchTemplate{ID: aws.ToString(v.LaunchTemplateId), Name: aws.ToString(v.LaunchTemplateName),
 		Version: aws.ToInt64(v.VersionNumber)}
-	if v.LaunchTemplateData != nil {
-		out.Image = aws.ToString(v.LaunchTemplateData.ImageId)
-		out.Type = string(v.LaunchTemplateData.InstanceType)
+	if d := v.LaunchTemplateData; d != nil {
+		out.Image, out.Type, out.Settings = aws.ToString(d.ImageId), string(d.InstanceType), nodeGroupSettings(d)
 		// EC2 accepts user data in base64 only.
-		userData, _ := base64.StdEncoding.DecodeString(aws.ToString(v.LaunchTemplateData.UserData))
+		userData, _ := base64.StdEncoding.DecodeString(aws.ToString(d.UserData))
 		out.UserData = string(userData)
 	}
 	return out
+}
+
+// nodeGroupSettings returns those of [cluster.NodeGroupSettings] that a version has.
+func nodeGroupSettings(d *types.ResponseLaunchTemplateData) string {
+	has := map[string]bool{
+		cluster.SettingProfile: d.IamInstanceProfile != nil, cluster.SettingSpot: d.InstanceMarketOptions != nil,
+		cluster.SettingHibernation: d.HibernationOptions != nil && aws.ToBool(d.HibernationOptions.Configured),
+		cluster.SettingShutdown:    d.InstanceInitiatedShutdownBehavior != "",
+		cluster.SettingSubnet: slices.ContainsFunc(d.NetworkInterfaces,
+			func(n types.LaunchTemplateInstanceNetworkInterfaceSpecification) bool { return n.SubnetId != nil }),
+	}
+	names := slices.Clone(cluster.NodeGroupSettings)
+	return strings.Join(slices.DeleteFunc(names, func(name string) bool { return !has[name] }), ", ")
 }
 
 // FindVersion returns the newest version of a template with a description, nil if there is none. An
@@ -104,35 +117,48 @@ func (t *Templates) FindVersion(
 	return found, nil
 }
 
-// CreateVersion creates a version of a template that differs from another one in the image, given
-// by id or by name, and in the user data if there is some.
+// CreateVersion creates a version of a template that differs from another one in what is given: the
+// image by id or by name, the user data, the instance profile.
 func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error) {
-	image, err := t.resolveImage(ctx, v.Image)
-	if err != nil {
-		return nil, err
-	}
 	in := &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &v.Template, VersionDescription: &v.Description}
 	if v.From.ID == v.Template {
-		in.SourceVersion, in.LaunchTemplateData = &v.From.Version, &types.RequestLaunchTemplateData{ImageId: &image}
+		in.SourceVersion, in.LaunchTemplateData = &v.From.Version, &types.RequestLaunchTemplateData{}
 	} else {
 		// EC2 takes a source version of the same template only: copy what another one has.
-		from, err := t.describeVersion(ctx, v.From)
+		data, err := t.copyData(ctx, v.From)
 		if err != nil {
 			return nil, err
 		}
-		if in.LaunchTemplateData, err = toRequestData(from.LaunchTemplateData); err != nil {
-			return nil, fmt.Errorf("copying version %s of launch template %s: %w", v.From.Version, v.From.ID, err)
+		in.LaunchTemplateData = data
+	}
+	if v.Image != "" {
+		image, err := t.resolveImage(ctx, v.Image)
+		if err != nil {
+			return nil, err
 		}
 		in.LaunchTemplateData.ImageId = &image
 	}
 	if v.UserData != "" {
 		in.LaunchTemplateData.UserData = aws.String(base64.StdEncoding.EncodeToString([]byte(v.UserData)))
 	}
+	if v.Profile != "" {
+		in.LaunchTemplateData.IamInstanceProfile = profileRequest(v.Profile)
+	}
 	out, err := t.Client.CreateLaunchTemplateVersion(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("creating a version of launch template %s: %w", v.Template, awsapi.CallError(err))
 	}
 	return toLaunchTemplate(out.LaunchTemplateVersion), nil
+}
+
+// copyData returns the data of a version, as a request has it.
+func (t *Templates) copyData(ctx context.Context, ref cluster.TemplateRef) (*types.RequestLaunchTemplateData, error) {
+	from, err := t.describeVersion(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	data, err := toRequestData(from.LaunchTemplateData)
+	return data, cluster.Wrap(err, "copying version %s of launch template %s", ref.Version, ref.ID)
 }
 
 // resolveImage returns the id of an AMI that is given by id, by a parameter that EC2 resolves, or

@@ -66,7 +66,7 @@ func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t
 	case ref != nil && (ref.ID != "" && ref.ID != own || ref.Name != "" && ref.Name != g.Target.SourceName):
 		return t, cluster.Errorf(cluster.CodeInvalidRequest,
 			"You cannot change the launch template of node group %s, only its version: it is %s", g.Name, own)
-	case g.IsMade():
+	case g.IsMade() && own == "":
 		t.AMIType = g.Target.AMIType
 		return t, nil
 	case own == "" && t.ReleaseVersion == "":
@@ -77,6 +77,7 @@ func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t
 		return t, nil
 	}
 	t.SourceTemplate, t.SourceName, t.SourceVersion = own, g.Target.SourceName, g.Target.SourceVersion
+	t.AMIType = g.Target.AMIType
 	if ref != nil {
 		t.SourceVersion = ref.Version
 	}

@@ -151,6 +151,12 @@ func (e *execution) createTemplate(ctx context.Context) error {
 	// The user's own template is the base then, with nothing of the group's present one.
 	if target.SourceTemplate != "" {
 		version.From = cluster.TemplateRef{ID: target.SourceTemplate, Version: target.SourceVersion}
+		if e.group.IsMade() {
+			version.Profile = e.group.AutoScalingGroup
+			if version.UserData, err = e.userData(ctx, e.group, target); err != nil {
+				return err
+			}
+		}
 	}
 	_, err = e.Templates.CreateVersion(ctx, version)
 	return err

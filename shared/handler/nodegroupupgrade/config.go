@@ -71,7 +71,7 @@ func (h configuring) applyConfig(ctx context.Context, g *cluster.NodeGroup, u *c
 	if err := h.relabelGroup(ctx, &labelled, auto); err != nil {
 		return err
 	}
-	if !g.IsMade() {
+	if !g.IsMade() || !nodegroup.JoinsByBerth(g.Target) {
 		// Their user data is the user's: it may set an attribute that is no label any more.
 		labelled.RemovedLabels = nil
 	}
@@ -82,7 +82,7 @@ func (h configuring) applyConfig(ctx context.Context, g *cluster.NodeGroup, u *c
 // relabelGroup gives the group's nodes its labels as they are now. Nodes of a group that Berth
 // makes have them from their launch on.
 func (h configuring) relabelGroup(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup) error {
-	if g.IsMade() {
+	if g.IsMade() && nodegroup.JoinsByBerth(g.Target) {
 		if err := h.useUserData(ctx, g, auto); err != nil {
 			return fmt.Errorf("changing the user data of node group %s: %w", g.Name, err)
 		}
@@ -100,15 +100,19 @@ func (h configuring) relabelGroup(ctx context.Context, g *cluster.NodeGroup, aut
 // group's labels in its user data. It makes one if the present version has others.
 func (h configuring) useUserData(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup) error {
 	from, err := h.Templates.LaunchTemplate(ctx, nodegroup.ParseTemplate(auto.Template))
-	if err != nil || from.UserData == nodegroup.UserData(g) {
+	if err != nil {
 		return err
 	}
-	description := nodegroup.UserDataDescription(g, from)
+	userData, err := h.userData(ctx, g, g.Target)
+	if err != nil || from.UserData == userData {
+		return err
+	}
+	description := nodegroup.UserDataDescription(g, userData, from)
 	made, err := h.Templates.FindVersion(ctx, from.ID, description)
 	if err == nil && made == nil {
 		ref := nodegroup.ParseTemplate(from.String())
 		made, err = h.Templates.CreateVersion(ctx, cluster.NewTemplateVersion{Template: from.ID, From: ref,
-			Description: description, Image: from.Image, UserData: nodegroup.UserData(g)})
+			Description: description, Image: from.Image, UserData: userData})
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package nodegroupupgrade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ type making struct{ *Handler }
 // What exists is found by its name, so every round does only what is left. The row is written
 // before anything is created: [nodegroup.MayForget] tells by it when nothing can appear any more.
 func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
-	target, err := publishedTarget(ctx, h.Parameters, g.Target)
-	if issue, err := nodegroup.ImageIssue(err, g.Target.AMIType); issue != nil || err != nil {
+	target, chosen, issue, err := h.resolveMachines(ctx, g)
+	if issue != nil || err != nil {
 		return h.endCreation(ctx, g, err, issue)
 	}
 	if err := h.writeEnds(ctx, g); err != nil {
@@ -32,7 +33,7 @@ func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	if exists, err := h.awaitNodes(ctx, g); err != nil || exists {
 		return err
 	}
-	next, machines := *g, *g.Machines
+	next, machines := *g, chosen
 	next.Rev++
 	next.Target, machines.CreatingSince, next.Machines = target, h.Clock.Now(), &machines
 	if _, err := h.State.Write(ctx, state.Write{Put: &next}); err != nil {
@@ -64,6 +65,50 @@ func (h making) writeEnds(ctx context.Context, g *cluster.NodeGroup) error {
 	return errors.Join(failed...)
 }
 
+// resolveMachines reads which image and instance types the nodes of a new node group have, unless
+// that is known. An issue says why there are none.
+func (h making) resolveMachines(ctx context.Context, g *cluster.NodeGroup) (
+	target cluster.UpdateTarget, machines cluster.Machines, issue *cluster.NodeGroupIssue, err error,
+) {
+	target, machines = g.Target, *g.Machines
+	if target.Image != "" {
+		return target, machines, nil, nil
+	}
+	if target.HasOwnTemplate() {
+		target, err = completeTarget(ctx, h.Templates, target, nodegroup.SourceTemplate(target),
+			func(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
+				var err error
+				if machines, err = nodegroup.MachinesOfTemplate(machines, lt); err != nil {
+					return t, err
+				}
+				return nodegroup.OwnTemplateTarget(g, t, lt)
+			})
+		issue, err = nodegroup.TemplateIssue(err, cmp.Or(g.Target.SourceTemplate, g.Target.SourceName))
+		if issue != nil || err != nil {
+			return target, machines, issue, err
+		}
+	}
+	target, err = publishedTarget(ctx, h.Parameters, target)
+	issue, err = nodegroup.ImageIssue(err, target.AMIType)
+	return target, machines, issue, err
+}
+
+// userData returns the user data of a node group's nodes that are made of a target. It is empty if
+// the user's own launch template names the image: then the user data is that template's.
+func (h *Handler) userData(ctx context.Context, g *cluster.NodeGroup, t cluster.UpdateTarget) (string, error) {
+	if !t.HasOwnTemplate() {
+		return nodegroup.UserData(g), nil
+	}
+	if !nodegroup.JoinsByBerth(t) {
+		return "", nil
+	}
+	own, err := h.Templates.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
+	if err != nil {
+		return "", fmt.Errorf("describing the launch template: %w", err)
+	}
+	return nodegroup.MergeUserData(own.UserData, g)
+}
+
 // publishedTarget reads the image of a target from its public parameters, unless it is known.
 func publishedTarget(
 	ctx context.Context, parameters handler.Parameters, t cluster.UpdateTarget,
@@ -82,6 +127,10 @@ func publishedTarget(
 // as they are missing and there is time.
 func (h making) createParts(ctx context.Context, g *cluster.NodeGroup) (*cluster.NodeGroupIssue, error) {
 	plan := nodegroup.NewBlueprint(g, handler.OwnerTag, h.Settings.Installation)
+	var err error
+	if plan.Template.UserData, err = h.userData(ctx, g, g.Target); err != nil {
+		return nodegroup.TemplateIssue(err, g.Target.SourceTemplate)
+	}
 	if err := h.Maker.EnsureProfile(ctx, plan.Profile); err != nil || !nodegroup.MayCreate(g, h.Clock.Now()) {
 		return nodegroup.ProfileIssue(err, plan.Profile.Name)
 	}

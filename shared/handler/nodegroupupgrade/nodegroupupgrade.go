@@ -141,7 +141,7 @@ func (h *Handler) advanceOnce(
 		return nil, false, h.finishUpdate(ctx, g, nil)
 	}
 	// Not written yet: it is written together with what is decided next.
-	resolved, err := h.resolveTarget(ctx, u)
+	resolved, err := h.resolveTarget(ctx, g, u)
 	if err != nil {
 		return nil, false, err
 	}
@@ -215,17 +215,24 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 // resolveTarget reads the user's own launch template that an upgrade is made from, or the published
 // image, once: what a version such as $Latest means, or the newest image, must not change during
 // the upgrade. The upgrade fails if the template or the image cannot be read.
-func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluster.Update, error) {
+func (h *Handler) resolveTarget(
+	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update,
+) (*cluster.Update, error) {
 	if u.Target.Image != "" || u.Phase == cluster.PhaseRestore {
 		return u, nil
 	}
-	var target cluster.UpdateTarget
+	target, complete := u.Target, nodegroup.TargetFromTemplate
+	if g.IsMade() {
+		complete = func(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
+			return nodegroup.OwnTemplateTarget(g, t, lt)
+		}
+	}
 	var err error
-	if u.Target.AMIType != "" {
-		target, err = publishedTarget(ctx, h.Parameters, u.Target)
-	} else {
-		target, err = completeTarget(ctx, h.Templates, u.Target, nodegroup.SourceTemplate(u.Target),
-			nodegroup.TargetFromTemplate)
+	if !g.IsMade() || target.HasOwnTemplate() {
+		target, err = completeTarget(ctx, h.Templates, target, nodegroup.SourceTemplate(target), complete)
+	}
+	if err == nil && g.IsMade() {
+		target, err = publishedTarget(ctx, h.Parameters, target)
 	}
 	if why := cluster.PermanentError(err); why != nil {
 		return nodegroup.Fail(u, nodegroup.RefusalError(why, cmp.Or(u.Target.SourceTemplate, u.Target.AMIType))), nil

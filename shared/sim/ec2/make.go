@@ -15,8 +15,7 @@ func (e *Templates) EnsureTemplate(
 	ctx context.Context, n cluster.NewTemplate,
 ) (*cluster.LaunchTemplate, error) {
 	data := Data{
-		"ImageId": n.Image, "UserData": base64.StdEncoding.EncodeToString([]byte(n.UserData)),
-		"IamInstanceProfile": map[string]any{"Name": n.Profile},
+		"UserData": base64.StdEncoding.EncodeToString([]byte(n.UserData)),
 		"BlockDeviceMapping": []any{map[string]any{"DeviceName": n.Device, "Ebs": map[string]any{
 			"VolumeSize": strconv.Itoa(n.DiskSize), "VolumeType": "gp3", "DeleteOnTermination": "true",
 		}}},
@@ -25,6 +24,16 @@ func (e *Templates) EnsureTemplate(
 		if err := e.checkNewName(n.Name); err != nil {
 			return err
 		}
+		if n.From.ID != "" {
+			from, version, err := e.resolveVersion(n.From)
+			if err != nil {
+				return err
+			}
+			if data = from.Versions[version-1].Data; n.UserData != "" {
+				data = data.withMembers(Data{"UserData": base64.StdEncoding.EncodeToString([]byte(n.UserData))})
+			}
+		}
+		data = data.withMembers(Data{"ImageId": n.Image, "IamInstanceProfile": map[string]any{"Name": n.Profile}})
 		e.addTemplate(n.Name, templateVersion{Data: data}, now).Tags = maps.Clone(n.Tags)
 		return nil
 	})

@@ -85,16 +85,45 @@ func (t *launchTemplate) forScheduler(n int64) *cluster.LaunchTemplate {
 		text, _ := json.Marshal(wanted) // maps and texts, which always have a JSON form
 		out.Requirements = string(text)
 	}
+	out.Settings = data.nodeGroupSettings()
 	return out
 }
 
-// AddTemplate creates a launch template with one version, and returns its id.
+// nodeGroupSettings returns those of [cluster.NodeGroupSettings] that the data has.
+func (d Data) nodeGroupSettings() string {
+	var names []string
+	interfaces, _ := d["NetworkInterface"].([]any)
+	for _, name := range cluster.NodeGroupSettings {
+		has := d[name] != nil
+		switch name {
+		case cluster.SettingHibernation:
+			options, _ := d[name].(map[string]any)
+			has = options["Configured"] == "true"
+		case cluster.SettingSubnet:
+			has = slices.ContainsFunc(interfaces, func(v any) bool {
+				members, _ := v.(map[string]any)
+				return members["SubnetId"] != nil
+			})
+		}
+		if has {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// AddTemplate creates a launch template with one version of an image, and returns its id.
 func (e *Templates) AddTemplate(name, image string) (id string, err error) {
+	return e.AddTemplateWith(name, Data{"ImageId": image})
+}
+
+// AddTemplateWith creates a launch template with one version, and returns its id.
+func (e *Templates) AddTemplateWith(name string, data Data) (id string, err error) {
 	err = e.kernel.Change(func(now time.Time) error {
 		if err := e.checkNewName(name); err != nil {
 			return err
 		}
-		id = e.CreateInStep(name, Data{"ImageId": image}, now).ID
+		id = e.CreateInStep(name, data, now).ID
 		return nil
 	})
 	return id, err
@@ -198,7 +227,7 @@ func (e *Templates) FindVersion(_ context.Context, id, description string) (out 
 func (e *Templates) CreateVersion(
 	_ context.Context, v cluster.NewTemplateVersion,
 ) (out *cluster.LaunchTemplate, err error) {
-	if !strings.HasPrefix(v.Image, "ami-") && !strings.HasPrefix(v.Image, "resolve:") {
+	if v.Image != "" && !strings.HasPrefix(v.Image, "ami-") && !strings.HasPrefix(v.Image, "resolve:") {
 		name := v.Image
 		if v.Image = images[name]; v.Image == "" {
 			return nil, cluster.Errorf("InvalidAMIID.NotFound", "No image of the simulated fleet has the name %.128s",
@@ -210,9 +239,15 @@ func (e *Templates) CreateVersion(
 		if err != nil {
 			return err
 		}
-		changed := Data{"ImageId": v.Image}
+		changed := Data{}
+		if v.Image != "" {
+			changed["ImageId"] = v.Image
+		}
 		if v.UserData != "" {
 			changed["UserData"] = base64.StdEncoding.EncodeToString([]byte(v.UserData))
+		}
+		if v.Profile != "" {
+			changed["IamInstanceProfile"] = map[string]any{"Name": v.Profile}
 		}
 		t, err := e.addVersion(cluster.TemplateRef{ID: v.Template}, templateVersion{
 			Description: v.Description, Data: from.Versions[n-1].Data.withMembers(changed),

@@ -32,12 +32,10 @@ func (in *createInput) parseMachines(spec *operation.CreateNodeGroup) error {
 		return in.checkGiven()
 	}
 	switch {
-	case in.LaunchTemplate != nil:
-		return input.Invalid("launchTemplate is only supported with the tag %s: without it Berth makes the launch "+
-			"template.", cluster.AutoScalingTag)
-	case in.AmiType == "CUSTOM":
-		return input.Invalid("amiType CUSTOM is only supported with the tag %s: Berth launches published images.",
-			cluster.AutoScalingTag)
+	case in.LaunchTemplate != nil && in.DiskSize != nil:
+		return input.Invalid("Disk size must be specified within the launch template.")
+	case in.LaunchTemplate == nil && in.AmiType == "CUSTOM":
+		return input.Invalid("amiType CUSTOM needs a launchTemplate that names the image.")
 	case !roleARNs.MatchString(in.NodeRole):
 		return input.Invalid("nodeRole is %.100q, but must be the ARN of a role, unless the tag %s names an Auto "+
 			"Scaling group.", in.NodeRole, cluster.AutoScalingTag)

@@ -55,7 +55,7 @@ type health struct {
 type machine struct {
 	CapacityType  string   `json:"capacityType"`
 	InstanceTypes []string `json:"instanceTypes"`
-	AmiType       string   `json:"amiType"`
+	AmiType       string   `json:"amiType,omitempty"` // absent until a template says whether it names an image
 	DiskSize      *int     `json:"diskSize,omitempty"`
 }
 
@@ -137,13 +137,15 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 		UpdateConfig: updateConfigShape(g.Config),
 	}
 	if m := g.Machines; m != nil {
-		out.machine = machine{string(m.CapacityType), m.InstanceTypes, g.Target.AMIType, &m.DiskSize}
-		return out
+		out.machine = machine{string(m.CapacityType), orEmpty(m.InstanceTypes), g.Target.AMIType, nil}
 	}
-	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {
+	switch {
+	case g.Target.HasOwnTemplate():
 		out.LaunchTemplate = &launchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName,
 			Version: g.Target.SourceVersion}
-	} else {
+	case g.IsMade():
+		out.DiskSize = &g.Machines.DiskSize
+	default:
 		out.DiskSize = new(defaultDiskSize)
 	}
 	return out

@@ -227,6 +227,24 @@ resource "aws_eks_node_group" "made" {
   }
 }
 
+# Nodes of a custom image: Berth makes the rest from a launch template.
+resource "aws_eks_node_group" "custom" {
+  cluster_name    = aws_ecs_cluster.story.name
+  node_group_name = "custom"
+  node_role_arn   = "arn:aws:iam::123456789012:role/nodes"
+  subnet_ids      = ["subnet-1"]
+  ami_type        = "CUSTOM"
+  launch_template {
+    id      = aws_launch_template.pool.id
+    version = aws_launch_template.pool.latest_version
+  }
+  scaling_config {
+    min_size     = 1
+    max_size     = 2
+    desired_size = 1
+  }
+}
+
 output "desired" {
   value = aws_ecs_service.web.desired_count
 }
