@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,14 +15,16 @@ import (
 	"berth/shared/nodegroup"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 	"berth/shared/sim/kernel"
 	"berth/shared/state"
 )
 
-// A kind of run in which callers create, relabel, resize and delete node groups that Berth makes,
-// while calls of IAM, EC2 and Auto Scaling are throttled, lose their answers or take effect late,
-// and functions and messages have the usual faults. Afterwards each node group works or has failed
-// with a reason, and when all are deleted nothing is left but what is somebody else's.
+// A kind of run in which callers create, relabel, taint, resize, update and delete node groups that
+// Berth makes, some of them from a launch template of their own, while calls of IAM, EC2 and Auto
+// Scaling are throttled, lose their answers or take effect late, and functions and messages have
+// the usual faults. Afterwards each node group works or has failed with a reason, and when all are
+// deleted nothing is left but what is somebody else's.
 
 const (
 	madeSpan = 40 * time.Minute // how long actions and faults last
@@ -41,8 +44,12 @@ const (
 	// ForgetsCreation loses the time of the last creation, so that a call that takes effect late
 	// leaves something behind.
 	ForgetsCreation MadeBug = "it is not remembered when a creation began"
-	// OldUserData leaves the group with the launch template version that it has.
+	// OldUserData leaves the group with the launch template version that it has, if only the user
+	// data is another.
 	OldUserData MadeBug = "nodes are launched with the labels of before"
+	// LosesUserData makes versions of launch templates without what joins the cluster, where the
+	// callers' template has user data of its own.
+	LosesUserData MadeBug = "user data is not merged"
 	// KeepsLabels never removes a label.
 	KeepsLabels MadeBug = "labels that were removed stay"
 	// NoMadeNet switches the schedule of node groups off, so that nothing is tried again.
@@ -51,13 +58,16 @@ const (
 
 // MadeBugs has the bugs with what finds each of them.
 var MadeBugs = map[MadeBug]string{
-	ForgetsCreation: "is left behind", OldUserData: "user data", KeepsLabels: "has the label", NoMadeNet: "is still",
+	ForgetsCreation: "is left behind", OldUserData: "user data", LosesUserData: "user data",
+	KeepsLabels: "has the label", NoMadeNet: "is still",
 }
 
 // A madeWorld is such a run in progress.
 type madeWorld struct {
 	*World
 	random *rand.Rand
+	// versions draws what nodes are made of: templates, releases, taints and updates.
+	versions *rand.Rand
 	// throttleRate, lostRate and lateRate are how often calls of AWS fail.
 	throttleRate, lostRate, lateRate float64
 	foreign                          []string // what is there and not Berth's
@@ -71,7 +81,8 @@ func SimulateMade(seed uint64, plant MadeBug) Outcome {
 	}
 	w, options := newEmptyWorld(Run{Seed: seed}, 0x6d61, faults)
 	w.historySpan = madeSpan
-	m := &madeWorld{World: w, random: rand.New(rand.NewPCG(seed, 0x6d616465))}
+	m := &madeWorld{World: w, random: rand.New(rand.NewPCG(seed, 0x6d616465)),
+		versions: rand.New(rand.NewPCG(seed, 0x76657273))}
 	if seed%8 != 7 {
 		m.throttleRate, m.lostRate = 0.2*m.random.Float64(), 0.2*m.random.Float64()
 		m.lateRate = 0.2 * m.random.Float64()
@@ -132,10 +143,62 @@ func (m *madeWorld) run() {
 
 // createForeign makes a group with a launch template that Berth must not touch.
 func (m *madeWorld) createForeign() error {
-	_, err := m.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: "theirs", Cluster: clusterName, Machine: machine, Max: 1,
+	_, err := m.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: "theirs", Cluster: clusterName, Machine: machine,
+		Max:   1,
 		Image: firstImage})
+	for version, userData := range ownUserData {
+		if err == nil {
+			_, err = m.AWS.Templates.AddTemplateWith(ownName(version), ec2.Data{"InstanceType": "m5.large",
+				"UserData": base64.StdEncoding.EncodeToString([]byte(userData))})
+		}
+	}
 	m.foreign = m.resources("")
 	return err
+}
+
+// ownUserData is the user data of the callers' own launch templates: an archive, and none.
+var ownUserData = []string{"Content-Type: multipart/mixed; boundary=\"b\"\n\n--b\nContent-Type: text/plain\n\n" +
+	"mine\n--b--\n", ""}
+
+func ownName(n int) string { return fmt.Sprint("own", n) }
+
+// drawMachines draws what the first nodes of a node group are made of, and its taints.
+func (m *madeWorld) drawMachines(spec *operation.CreateNodeGroup) {
+	r := m.versions
+	if r.IntN(2) == 0 {
+		spec.ReleaseVersion = firstRelease
+	}
+	if r.IntN(3) == 0 {
+		spec.Template, spec.Machines.InstanceTypes = &cluster.TemplateRef{Name: ownName(r.IntN(len(ownUserData)))}, nil
+	}
+	if r.IntN(3) == 0 {
+		spec.Taints = []cluster.Taint{{Key: "first", Value: "1", Effect: cluster.NoSchedule}}
+	}
+}
+
+// firstRelease is published and not the newest.
+const firstRelease = "al2023-ami-ecs-hvm-2023.0.20260901-kernel-6.1-x86_64"
+
+// drawUpdates schedules changes of taints and updates to the newest release, some of them at the
+// same time as what else callers do: then one is refused.
+func (m *madeWorld) drawUpdates(name string, created time.Duration) {
+	for n := range m.versions.IntN(3) {
+		at, taints := created+time.Duration(180+m.versions.IntN(1000))*time.Second, m.versions.IntN(2) == 0
+		m.Loop.After(at, func() {
+			var err error
+			if taints {
+				_, err = m.API.NodeGroups.UpdateNodeGroupConfig(context.Background(), operation.UpdateNodeGroupConfig{
+					Cluster: clusterName, NodeGroup: name, Params: fmt.Sprint("taints", n),
+					Labels: &cluster.LabelsChange{
+						SetTaints:    []cluster.Taint{{Key: "next", Value: fmt.Sprint(n), Effect: cluster.NoExecute}},
+						RemoveTaints: []cluster.Taint{{Key: "first", Value: "1", Effect: cluster.NoSchedule}}}})
+			} else {
+				_, err = m.API.NodeGroups.UpdateNodeGroupVersion(context.Background(), operation.UpdateNodeGroupVersion{
+					Cluster: clusterName, NodeGroup: name, Params: fmt.Sprint("version", n)})
+			}
+			m.logf("update %s (taints: %v): %v", name, taints, err)
+		})
+	}
 }
 
 // drawStory schedules what callers do with one node group.
@@ -145,12 +208,15 @@ func (m *madeWorld) drawStory(name string) {
 		m.Loop.After(at, func() { m.logf("%s %s: %v", what, name, act(context.Background())) })
 	}
 	size, labels := 1+r.IntN(2), map[string]string{"old": "1", "stays": name}
+	spec := operation.CreateNodeGroup{Cluster: clusterName, Name: name,
+		Machines: &cluster.Machines{InstanceTypes: []string{"m5.large"}}, Role: madeRole, Params: "p",
+		Subnets: []string{"subnet-1"}, Labels: labels, Sizes: &cluster.Sizes{Max: 4, Desired: size}}
+	m.drawMachines(&spec)
 	do("create", func(ctx context.Context) error {
-		_, err := m.API.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{Cluster: clusterName, Name: name,
-			Machines: &cluster.Machines{InstanceTypes: []string{"m5.large"}}, Role: madeRole, Params: "p",
-			Subnets: []string{"subnet-1"}, Labels: labels, Sizes: &cluster.Sizes{Max: 4, Desired: size}})
+		_, err := m.API.NodeGroups.CreateNodeGroup(ctx, spec)
 		return err
 	})
+	m.drawUpdates(name, at)
 	changes, patience := r.IntN(4), 900
 	if r.IntN(3) == 0 { // deleted while it is made
 		changes, patience = 0, 90
@@ -161,7 +227,8 @@ func (m *madeWorld) drawStory(name string) {
 		if r.IntN(3) == 0 {
 			change.Sizes = &cluster.SizesChange{Desired: new(r.IntN(4))}
 		} else {
-			change.Labels = &cluster.LabelsChange{Set: map[string]string{"stays": fmt.Sprint(n)}, Remove: []string{"old"}}
+			change.Labels = &cluster.LabelsChange{Set: map[string]string{"stays": fmt.Sprint(n)},
+				Remove: []string{"old"}}
 		}
 		do("change", func(ctx context.Context) error {
 			_, err := m.API.NodeGroups.UpdateNodeGroupConfig(ctx, change)
@@ -249,7 +316,7 @@ func (m *madeWorld) checkActive(g *cluster.NodeGroup) {
 		return
 	}
 	template, err := m.AWS.Templates.LaunchTemplate(context.Background(), nodegroup.ParseTemplate(found[0].Template))
-	if err != nil || template.UserData != nodegroup.UserData(g) {
+	if err != nil || template.UserData != m.expectedUserData(g) || template.Image != g.Target.Image {
 		m.checker.Fail("node group %s launches nodes with the user data %+v, %v", g.Name, template, err)
 		return
 	}
@@ -264,6 +331,9 @@ func (m *madeWorld) checkActive(g *cluster.NodeGroup) {
 		if !nodegroup.HasAttributes(i, nodegroup.GroupLabels(g)) {
 			m.checker.Fail("node %s of %s has %v, want %v", i.ID, g.Name, i.Attributes, g.Labels)
 		}
+		if image := i.Attributes[nodegroup.LabelImage]; image != g.Target.Image {
+			m.checker.Fail("node %s of %s has the image %s, want %s", i.ID, g.Name, image, g.Target.Image)
+		}
 		if _, is := g.Labels["old"]; !is && i.Attributes["old"] != "" {
 			m.checker.Fail("node %s of %s has the label that was removed", i.ID, g.Name)
 		}
@@ -271,6 +341,17 @@ func (m *madeWorld) checkActive(g *cluster.NodeGroup) {
 	if connected != found[0].Desired {
 		m.checker.Fail("node group %s has %d nodes, want %d", g.Name, connected, found[0].Desired)
 	}
+}
+
+// expectedUserData returns what the nodes of a node group are launched with: what joins the
+// cluster, as the last part of an archive if the callers' template has one.
+func (m *madeWorld) expectedUserData(g *cluster.NodeGroup) string {
+	join := nodegroup.UserData(g)
+	if g.Target.SourceName != ownName(0) {
+		return join
+	}
+	return strings.TrimSuffix(ownUserData[0], "--b--\n") + "--b\nContent-Type: text/x-shellscript; " +
+		"charset=\"us-ascii\"\n\n" + join + "--b--\n"
 }
 
 // checkNothingLeft checks that nothing is left of node groups that were deleted, and everything of
@@ -316,9 +397,29 @@ type buggyMaker struct {
 
 func (g buggyMaker) UseTemplate(ctx context.Context, group, template string) error {
 	if g.bug == OldUserData {
-		return nil
+		found, err := g.DescribeGroups(ctx, []string{group})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		is, err := g.LaunchTemplate(ctx, nodegroup.ParseTemplate(found[0].Template))
+		if err != nil {
+			return err
+		}
+		wanted, err := g.LaunchTemplate(ctx, nodegroup.ParseTemplate(template))
+		if err != nil || is.Image == wanted.Image && is.UserData != wanted.UserData {
+			return err
+		}
 	}
 	return g.Groups.UseTemplate(ctx, group, template)
+}
+
+func (g buggyMaker) CreateVersion(
+	ctx context.Context, v cluster.NewTemplateVersion,
+) (*cluster.LaunchTemplate, error) {
+	if g.bug == LosesUserData && v.From.ID != v.Template {
+		v.UserData = ""
+	}
+	return g.Groups.CreateVersion(ctx, v)
 }
 
 func (g buggyMaker) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
