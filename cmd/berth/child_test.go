@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 			os.Exit(99)
 		}()
 		os.Exit(runCommandLine(os.Args[1:], os.Stdout, os.Stderr))
+	case "completed":
+		os.Exit(runCommandLine(os.Args[1:], os.Stdout, os.Stderr)) // its input is the shell's
 	case "killed":
 		os.Exit(runUntilKilled(os.Args[1:]))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"io"
 	"net"
 	"os"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"berth/cmd/berth/chart"
 	"berth/cmd/berth/client"
+	"berth/cmd/berth/problem"
 	"berth/shared/placement"
 	"berth/shared/sim/ec2"
 )
@@ -155,4 +158,32 @@ func printAnswer(w io.Writer, asJSON bool, answer printable) error {
 		return json.NewEncoder(w).Encode(answer)
 	}
 	return answer.Print(w)
+}
+
+// reportFlag is the flag of commands that can draw what they have measured.
+type reportFlag struct {
+	Report string `help:"Also draw the result, in one HTML file." type:"path" placeholder:"FILE"`
+}
+
+// writeReport writes the file that the flag names, if it names one: the figures, and the text that
+// the command prints for people.
+func (r *reportFlag) writeReport(
+	s *streams, title string, text interface{ Print(w io.Writer) error }, figures []template.HTML,
+) error {
+	if r.Report == "" {
+		return nil
+	}
+	var printed strings.Builder
+	if err := text.Print(&printed); err != nil {
+		return err
+	}
+	command := "berth"
+	for _, a := range s.args {
+		command += " " + problem.QuoteArgument(a)
+	}
+	page := chart.Report{Title: title, Command: command, Text: printed.String(), Figures: figures}
+	if err := writeWholeFile(r.Report, page.Write); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
 }

@@ -104,7 +104,7 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars(helpVariables()), kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(&streams{out: stdout, err: stderr}))
+		kong.Bind(&streams{out: stdout, err: stderr, args: args}))
 	if err != nil {
 		fmt.Fprintln(stderr, "berth:", err)
 		return 2
@@ -124,10 +124,25 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 		return code // --help
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %v\nTry: berth --help\n", err)
+		fmt.Fprintf(stderr, "berth: %v\nTry: %s --help\n", err, commandOf(err))
 		return 2
 	}
 	return reportExitCode(parsed.Run(), ctx, stderr)
+}
+
+// commandOf returns the command in which a command line is wrong, as far as it was understood.
+func commandOf(err error) string {
+	var wrong *kong.ParseError
+	out := "berth"
+	if !errors.As(err, &wrong) {
+		return out
+	}
+	for _, p := range wrong.Context.Path {
+		if p.Command != nil {
+			out += " " + p.Command.Name
+		}
+	}
+	return out
 }
 
 // reportExitCode prints the error, if any, and returns the exit code for it.
@@ -157,5 +172,8 @@ func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 	return 1
 }
 
-// streams are where a command writes.
-type streams struct{ out, err io.Writer }
+// streams are where a command writes, and the arguments that it was started with.
+type streams struct {
+	out, err io.Writer
+	args     []string
+}

@@ -24,6 +24,7 @@ type packCommand struct {
 	Strategy string `default:"least-fragmentation" help:"Scoring that decides where a task goes: ${scorings}."`
 	Seeds    int    `default:"10" help:"How often to fill the cluster, with the tasks in another order each time."`
 	JSON     bool   `help:"Print the result as JSON."`
+	reportFlag
 }
 
 // helpVariables are the names that help texts list.
@@ -64,7 +65,14 @@ func (p *packCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(s.out, p.JSON, result)
+	if err := printAnswer(s.out, p.JSON, result); err != nil {
+		return err
+	}
+	var published []pack.Published
+	if known, ok := pack.PublishedFor(p.Tasks); ok && p.Nodes == "" {
+		published = append(published, known)
+	}
+	return p.writeReport(s, "GPUs packed by "+p.Strategy, result, result.Figures(published...))
 }
 
 // readTasks reads a shipped list, by its name, or a file.

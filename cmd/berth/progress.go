@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -74,23 +75,34 @@ func (p *progress) reportSeeds(seeds int) func(seed, offered int) {
 // replayInterval is the time between two reports of a replay, which often takes minutes.
 const replayInterval = 5 * time.Second
 
-// replayProgress returns a callback that reports how many tasks have arrived and ended: as a bar
-// with the time left on a terminal, in lines elsewhere. finish must be called at the end.
-func replayProgress(w io.Writer, tasks int) (report func(arrived, ended int), finish func()) {
+// replayProgress returns a callback that reports how many tasks have arrived and ended, and which
+// virtual day it is: as a bar with the time left on a terminal, in lines elsewhere. finish must be
+// called at the end.
+func replayProgress(
+	w io.Writer, tasks int,
+) (report func(arrived, ended int, passed time.Duration), finish func()) {
 	// A bar needs a terminal that can overwrite a line.
 	if !isTerminal(w) {
 		p, began := newProgress(w, time.Now), time.Now()
 		p.interval = replayInterval
-		return func(arrived, ended int) {
-			p.reportProgress("%d of %d tasks arrived, %d ended, %.0f/s", arrived, tasks, ended,
-				float64(ended)/time.Since(began).Seconds())
+		return func(arrived, ended int, passed time.Duration) {
+			p.reportProgress("day %.1f: %d of %d tasks arrived, %d ended, %.0f/s", virtualDays(passed), arrived, tasks,
+				ended, float64(ended)/time.Since(began).Seconds())
 		}, func() {}
 	}
 	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(40))
-	bar := p.AddBar(int64(tasks), mpb.PrependDecorators(decor.Name("tasks "), decor.CountersNoUnit("%d/%d ")),
+	var day atomic.Int64
+	bar := p.AddBar(int64(tasks), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
+		return fmt.Sprintf("day %.1f ", virtualDays(time.Duration(day.Load())))
+	}), decor.Name("tasks "), decor.CountersNoUnit("%d/%d ")),
 		mpb.AppendDecorators(decor.AverageSpeed(0, "%.0f/s "), decor.AverageETA(decor.ET_STYLE_GO)))
-	return func(_, ended int) { bar.SetCurrent(int64(ended)) }, func() {
-		bar.Abort(false)
-		p.Wait()
-	}
+	return func(_, ended int, passed time.Duration) {
+			day.Store(int64(passed))
+			bar.SetCurrent(int64(ended))
+		}, func() {
+			bar.Abort(false)
+			p.Wait()
+		}
 }
+
+func virtualDays(passed time.Duration) float64 { return passed.Hours() / 24 }

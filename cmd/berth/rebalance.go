@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"math"
 	"os"
 	"time"
@@ -31,6 +32,7 @@ type rebalanceCommand struct {
 	Out        string        `help:"File to write the new assignment to." type:"path" placeholder:"FILE"`
 	Seed       uint64        `default:"1" help:"Everything that the search does by chance follows from this number."`
 	JSON       bool          `help:"Print JSON; with --apply, one object per line."`
+	reportFlag
 }
 
 // maxSearchSeconds is a day.
@@ -75,6 +77,8 @@ func (r *rebalanceCommand) validateCluster() error {
 	case r.Apply && (r.Snapshot+r.Nodes != "" || r.Trace):
 		return errors.New("--apply is given, expected only with a running cluster, not with --snapshot, --nodes or " +
 			"--trace")
+	case r.Apply && r.Report != "":
+		return fmt.Errorf("--report is %q, expected only with --dry-run or --instance", r.Report)
 	case r.Apply && r.Most > 0:
 		return fmt.Errorf("--most is %d, expected only with --dry-run: movesInWindow of the cluster's configuration "+
 			"limits its moves", r.Most)
@@ -114,7 +118,11 @@ func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error
 	if err != nil {
 		return err
 	}
-	return printAnswer(s.out, r.JSON, answer)
+	if err := printAnswer(s.out, r.JSON, answer); err != nil {
+		return err
+	}
+	return r.writeReport(s, "Moves that balance cluster "+r.sourceFlags.Cluster, answer,
+		[]template.HTML{answer.Figure(true), answer.GainFigure()})
 }
 
 // planMoves returns the moves that would balance the cluster.
@@ -147,7 +155,10 @@ func (r *rebalanceCommand) reassign(ctx context.Context, s *streams) error {
 	if err := writeWholeFile(r.Out, result.WriteAssignment); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	return printAnswer(s.out, r.JSON, result)
+	if err := printAnswer(s.out, r.JSON, result); err != nil {
+		return err
+	}
+	return r.writeReport(s, "A search for a better assignment", result, result.Figures())
 }
 
 // readProblem reads the model and where its processes start. Errors name the file.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime/debug"
 
 	"berth/cmd/berth/replay"
@@ -23,6 +24,7 @@ type replayCommand struct {
 	Scale    string  `help:"On groups: original, consolidate or both." enum:",original,consolidate,both" default:""`
 	Days     float64 `help:"With --scale: end after so many days of virtual time; 0 ends when all tasks have ended."`
 	JSON     bool    `help:"Print JSON."`
+	reportFlag
 }
 
 // Validate refuses what cannot work, naming the flag.
@@ -73,7 +75,10 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(s.out, r.JSON, result)
+	if err := printAnswer(s.out, r.JSON, result); err != nil {
+		return err
+	}
+	return r.writeReport(s, "A replay", result, result.Figures())
 }
 
 // scaledResult is what `berth replay --scale` prints as JSON.
@@ -106,24 +111,53 @@ func (r *replayCommand) runScaled(ctx context.Context, s *streams, o replay.Opti
 		if r.JSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(s.out,
-			"%-12s %.0f instance-hours, %d instances at most, in %d groups over %.1f days; "+
-				"%d of %d tasks ran, %d moves, %d services outside their percentages (%.0f s)\n", mode.name,
-			got.InstanceHours, got.PeakInstances, got.Groups, got.Days, got.Ran, got.Tasks, got.Moved,
-			got.Violated, got.WallSeconds); err != nil {
+		if err := printScaled(s.out, mode.name, &got); err != nil {
 			return err
 		}
 	}
 	if out.Original != nil && out.Consolidate != nil && out.Original.InstanceHours > 0 {
 		out.Ratio = out.Consolidate.InstanceHours / out.Original.InstanceHours
 	}
+	if err := r.printRatio(s.out, &out); err != nil {
+		return err
+	}
+	return r.writeReport(s, "A replay on Auto Scaling groups", &out,
+		replay.ScaledFigures(out.Original, out.Consolidate))
+}
+
+// printScaled writes what one replay on groups measured.
+func printScaled(w io.Writer, name string, got *replay.Scaled) error {
+	_, err := fmt.Fprintf(w, "%-12s %.0f instance-hours, %d instances at most, in %d groups over %.1f days; "+
+		"%d of %d tasks ran, %d moves, %d services outside their percentages (%.0f s)\n", name,
+		got.InstanceHours, got.PeakInstances, got.Groups, got.Days, got.Ran, got.Tasks, got.Moved,
+		got.Violated, got.WallSeconds)
+	return err
+}
+
+// printRatio writes what is printed after the last replay.
+func (r *replayCommand) printRatio(w io.Writer, out *scaledResult) error {
 	if r.JSON {
-		return json.NewEncoder(s.out).Encode(out)
+		return json.NewEncoder(w).Encode(out)
 	}
 	if out.Ratio > 0 {
-		_, err := fmt.Fprintf(s.out, "ratio        %.3f (%.1f %% fewer with consolidation)\n", out.Ratio,
-			100*(1-out.Ratio))
+		_, err := fmt.Fprintf(w, "ratio        %.3f (%.1f %% fewer with consolidation)\n", out.Ratio, 100*(1-out.Ratio))
 		return err
 	}
 	return nil
+}
+
+// Print writes the result for people.
+func (r *scaledResult) Print(w io.Writer) error {
+	for _, mode := range []struct {
+		name string
+		got  *replay.Scaled
+	}{{"original", r.Original}, {"consolidate", r.Consolidate}} {
+		if mode.got == nil {
+			continue
+		}
+		if err := printScaled(w, mode.name, mode.got); err != nil {
+			return err
+		}
+	}
+	return (&replayCommand{}).printRatio(w, r)
 }

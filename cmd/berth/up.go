@@ -11,9 +11,11 @@ import (
 	"os"
 	"time"
 
+	"berth/cmd/berth/client"
 	"berth/cmd/berth/console"
 	"berth/cmd/berth/dataplane"
 	"berth/cmd/berth/installation"
+	"berth/cmd/berth/proxy"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/sim/ec2"
@@ -104,6 +106,8 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 			}
 			fmt.Fprintf(s.out, "Cluster %s: %s; %s. Ctrl-C stops it.\n", u.Cluster, did, kept)
 			fmt.Fprintf(s.out, "Berth's ECS API is at %s\n", endpoint)
+			fmt.Fprintln(s.out, "In another shell, for the AWS CLI and SDKs:")
+			_ = proxy.PrintExports(s.out, os.Environ(), proxy.LocalEnvironment(endpoint, u.Region, o.Verifier == nil))
 			fmt.Fprintf(s.out, "The console is at %s\n", pages.Address(endpoint))
 		},
 	})
@@ -216,6 +220,11 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 		if source, ok := s.Pages.Source.(*console.StoreSource); ok {
 			source.Store, source.CapacityRows, source.Groups, source.Clock = i.Store, i.API.Rows.CapacityRows,
 				i.AWS.Groups.DescribeGroups, i.Loop.Now
+		}
+		// Where callers need keys, a page has none of its own: `berth console` calls with the
+		// user's.
+		if o.Verifier == nil {
+			s.Pages.API = client.ForHandler(i.Server)
 		}
 		server = s.Pages.Handler(server)
 	}

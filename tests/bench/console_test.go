@@ -53,7 +53,7 @@ func BenchmarkConsole(b *testing.B) {
 	b.Logf("the first page, which loads the cluster: %s", time.Since(begin))
 	changed := 0
 	for _, path := range []string{"/", "/console/map", "/console/services", "/console/service/s-1", "/console/tasks",
-		"/console/instance/n-7", "/console/events"} {
+		"/console/instance/n-7", "/console/events", "/console/whatif?count=3&memory=100", "/console/rebalancing"} {
 		b.Run("page"+path, func(b *testing.B) {
 			plain, packed := ask(path, "").Body.Len(), ask(path, "gzip").Body.Len()
 			for b.Loop() {

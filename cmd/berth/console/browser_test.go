@@ -12,41 +12,71 @@ import (
 	"berth/shared/cluster"
 )
 
-// A real browser shows every page without an error of style, script or policy, and replaces the
-// content of an open one when the cluster changes. With SCREENSHOTS=folder it leaves pictures
-// there.
+// A real browser shows every page without an error of style, script or policy, in both themes so
+// that people can use it, and replaces the content of an open one when the cluster changes. With
+// SCREENSHOTS=folder it leaves pictures there.
 func TestBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser takes seconds")
 	}
 	b := startBrowser(t)
-	s := newStore(t, 9, broken()...)
-	server, _ := site(t, s.source, "")
+	s := newStore(t, 9, append(broken(), deploying())...)
+	api := &fakeAPI{}
+	server := changingConsole(t, s, api)
 	b.open(t, server.URL+"/")
 	b.await(t, "Service api runs 0 of 2 tasks: no instance can take 2 more.")
 	b.await(t, "live")
 	fixed := newService("api", 0)
 	s.write(t, fixed)
-	b.await(t, "Nothing is wrong in cluster prod (9 instances, 2 services, 18 tasks).")
+	b.await(t, "Nothing is wrong in cluster prod (9 instances, 3 services, 18 tasks).")
+	b.audit(t, "nothing wrong")
 	s.write(t, broken()[0])
 	b.await(t, "Service api runs 0 of 2 tasks")
-	for path, text := range map[string]string{
-		"/console/map": "Map of the instances", "/console/services": "steady", "/console/service/web": "Deployments",
-		"/console/tasks": "1 to 18 of 18", "/console/instance/n-0": "512/2048 units",
-		"/console/capacity": "Node groups",
-		"/console/events":   "alert(1)",
-	} {
+	b.audit(t, "something wrong")
+	b.checkThatAuditsNotice(t)
+	for path, text := range browserPages {
 		b.open(t, server.URL+path)
 		b.await(t, text)
-		b.await(t, "live")
+		b.audit(t, path)
+		b.auditFocus(t, path)
 	}
+	b.open(t, server.URL+"/console/services")
+	b.await(t, "live")
+	b.checkLiveUpdate(t, s)
 	// A key changes the page.
 	b.evaluate(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true})), ""`)
 	b.await(t, "Map of the instances")
+	b.checkForm(t, server.URL, api)
 	for _, fault := range b.faults {
 		t.Errorf("the browser's console has %s", fault)
 	}
 	b.takePictures(t)
+}
+
+// browserPages are addresses with a text of each.
+var browserPages = map[string]string{
+	"/console/map": "Map of the instances", "/console/services": "steady", "/console/service/web": "Deployments",
+	"/console/service/front": "Stop the deployment", "/console/tasks": "1 to 18 of 18",
+	"/console/task/00000000000000000000000000000001": "Why here",
+	"/console/instance/n-0":                          "512/2048 units", "/console/capacity": "Node groups",
+	"/console/events": "alert(1)", "/console/change/drain?of=n-0": "Drain the instance",
+	"/console/whatif?count=3&cpu=600": "would get tasks of the question",
+	"/console/whatif?count=0":         "expected a number",
+	"/console/rebalancing":            "Plan moves", "/console/rebalancing?plan=1": "distance",
+}
+
+// checkForm makes a change as a person does: link, question, button.
+func (b *browser) checkForm(t *testing.T, base string, api *fakeAPI) {
+	t.Helper()
+	b.open(t, base+"/console/instance/n-0")
+	b.await(t, "Drain")
+	b.evaluate(t, `document.querySelector("a.button").click(), ""`)
+	b.await(t, "aws ecs update-container-instances-state --cluster prod --container-instances n-0 --status DRAINING")
+	b.evaluate(t, `document.querySelector("button.sure").click(), ""`)
+	b.await(t, "Allocated CPU")
+	if len(api.calls) != 1 {
+		t.Errorf("calls %q", api.calls)
+	}
 }
 
 // takePictures shows clusters of each density in both themes, if somebody wants to look at them.
@@ -61,8 +91,7 @@ func (b *browser) takePictures(t *testing.T) {
 		lost.AgentConnected, lost.DisconnectedAt, lost.Rev = false, cluster.At(noon), 1
 		server, _ := site(t, newStore(t, n, append(broken(), lost)...).source, "")
 		for _, theme := range []string{"light", "dark"} {
-			b.call(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
-				{"name": "prefers-color-scheme", "value": theme}}}, nil)
+			b.useTheme(t, theme)
 			b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1280, "height": 1000,
 				"deviceScaleFactor": 1, "mobile": false}, nil)
 			for name, path := range map[string]string{"first": "/", "map": "/console/map",

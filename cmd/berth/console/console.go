@@ -2,10 +2,11 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"embed"
-	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -14,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"berth/cmd/berth/whatif"
+	"berth/cmd/berth/chart"
 	"berth/shared/wire/transport"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	// Token must be given once, in the address, by the browser that may see the pages. If it is
 	// empty, everyone who reaches the console may.
 	Token string
+	// API makes the changes that pages offer, if its caller may write. If it is nil, pages only
+	// read.
+	API API
 }
 
 // Console serves the pages. Close it to end the streams of open pages.
@@ -39,24 +43,39 @@ type Console struct {
 	streams atomic.Int32
 	closed  chan struct{}
 	close   sync.Once
+	// formToken is in every form that changes something. Pages of other origins cannot read it.
+	formToken string
+	rights    rights
 }
 
 // New returns a console.
 func New(o Options) *Console {
-	c := &Console{Options: o, gate: newGate(o.Token), mux: http.NewServeMux(), closed: make(chan struct{})}
+	c := &Console{Options: o, gate: newGate(o.Token), mux: http.NewServeMux(), closed: make(chan struct{}),
+		formToken: NewToken()}
 	c.mux.HandleFunc("GET /{$}", c.page("problems", c.showProblems))
 	c.mux.HandleFunc("GET /console/map", c.page("map", c.showMap))
-	c.mux.HandleFunc("GET /console/services", c.page("services", c.showServices))
+	c.mux.HandleFunc("GET /console/services", c.page("services", showServices))
 	c.mux.HandleFunc("GET /console/service/{name}", c.page("service", c.showService))
-	c.mux.HandleFunc("GET /console/tasks", c.page("tasks", c.showTasks))
-	c.mux.HandleFunc("GET /console/task/{id}", c.page("task", c.showTask))
+	c.mux.HandleFunc("GET /console/tasks", c.page("tasks", showTasks))
+	c.mux.HandleFunc("GET /console/task/{id}", c.page("task", showTask))
 	c.mux.HandleFunc("GET /console/instance/{id}", c.page("instance", c.showInstance))
 	c.mux.HandleFunc("GET /console/capacity", c.page("capacity", c.showCapacity))
 	c.mux.HandleFunc("GET /console/events", c.page("events", c.showEvents))
+	c.mux.HandleFunc("GET /console/whatif", c.page("whatif", showWhatif))
+	c.mux.HandleFunc("GET /console/rebalancing", c.page("rebalancing", showRebalancing))
+	c.mux.HandleFunc("GET /console/static/chart.css", serveChartStyle)
+	c.mux.HandleFunc("GET /console/change/{kind}", c.page("change", c.showChange))
+	c.mux.HandleFunc("POST /console/change/{kind}", c.makeChange)
 	c.mux.HandleFunc("GET /console/live", c.serveChanges)
 	static, _ := fs.Sub(staticFiles, "static") // the folder is embedded above
 	c.mux.Handle("GET /console/static/", http.StripPrefix("/console/static/", http.FileServerFS(static)))
 	return c
+}
+
+// serveChartStyle serves the style of the figures.
+func serveChartStyle(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	_, _ = io.WriteString(w, chart.CSS) // a browser that has gone does not matter
 }
 
 // Address returns what a person must open to see the pages: it has the token, if one is needed.
@@ -69,8 +88,8 @@ func (c *Console) Close() { c.close.Do(func() { close(c.closed) }) }
 
 // IsPage reports whether a request is for the console and not for an API: no API has these paths.
 func IsPage(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
-		(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/console/"))
+	return strings.HasPrefix(r.URL.Path, "/console/") ||
+		r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // Handler serves pages, and passes every other request on.
@@ -94,7 +113,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", transport.NoSniff)
-	h.Set("Referrer-Policy", "no-referrer")
+	// With no-referrer, browsers would not say which origin a form is of.
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if err := transport.CheckLoopback(r); err != nil {
@@ -110,29 +130,33 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // page serves a template with what show makes of the cluster.
 func (c *Console) page(name string, show func(r *http.Request, v *view) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := &view{Page: name, Query: r.URL.Query(), Cluster: c.Cluster}
-		if given := v.Query.Get("cluster"); given != "" {
-			v.Cluster = given
-		}
+		v := c.newView(name, r)
 		if name == "map" && c.isUnchanged(w, r, v.Cluster) {
 			return
 		}
-		err := c.fill(r, v, show)
-		status := http.StatusOK
-		var missing *whatif.NotFound
-		switch {
-		case errors.As(err, &missing):
-			status, v.Page, v.Fault = http.StatusNotFound, "fault", err.Error()
-		case err != nil:
-			status, v.Page, v.Fault = http.StatusInternalServerError, "fault", err.Error()
-		}
-		var body bytes.Buffer
-		if err := pages.ExecuteTemplate(&body, "layout", v); err != nil {
-			http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-		c.answer(w, r, status, v, body.Bytes())
+		c.write(w, r, v, c.fill(r, v, show))
 	}
+}
+
+// newView returns what a page begins with.
+func (c *Console) newView(name string, r *http.Request) *view {
+	q := r.URL.Query()
+	return &view{Page: name, Query: q, Cluster: cmp.Or(q.Get("cluster"), c.Cluster),
+		MayChange: c.mayWrite(r.Context()), FormToken: c.formToken}
+}
+
+// write sends the page, or one that says what went wrong.
+func (c *Console) write(w http.ResponseWriter, r *http.Request, v *view, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status, v.Page, v.Fault = statusOf(err), "fault", err.Error()
+	}
+	var body bytes.Buffer
+	if err := pages.ExecuteTemplate(&body, "layout", v); err != nil {
+		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	c.answer(w, r, status, v, body.Bytes())
 }
 
 // isUnchanged answers a request for a map that the browser has. Everything on a map is of the

@@ -42,6 +42,8 @@ type clusterMap struct {
 	Legend              []legendEntry
 	Table               []listing.Instance
 	Density             string
+	// chosen has the tasks that a question would place, by instance.
+	chosen map[string]int
 }
 
 // legendEntry says what a kind of box means, and how many there are.
@@ -81,7 +83,7 @@ func (c *Console) showMap(_ *http.Request, v *view) error {
 		return row != "" && r != row || column != "" && c != column ||
 			!v.matches(i.ID, i.EC2, i.State(), i.Type, i.Zone, i.Provider)
 	})
-	m := newClusterMap(v, a, items)
+	m := newClusterMap(v, a, items, nil)
 	slices.SortStableFunc(items, func(x, y listing.Instance) int {
 		return cmp.Compare(toneRank(y.State()), toneRank(x.State()))
 	})
@@ -91,8 +93,8 @@ func (c *Console) showMap(_ *http.Request, v *view) error {
 }
 
 // newClusterMap sorts the instances into cells and draws each.
-func newClusterMap(v *view, a axes, items []listing.Instance) *clusterMap {
-	m := &clusterMap{RowKind: a.rowKind, ColumnKind: a.columnKind}
+func newClusterMap(v *view, a axes, items []listing.Instance, chosen map[string]int) *clusterMap {
+	m := &clusterMap{RowKind: a.rowKind, ColumnKind: a.columnKind, chosen: chosen}
 	cells := map[string]map[string][]listing.Instance{}
 	columns, states := map[string]bool{}, map[string]int{}
 	for _, i := range items {
@@ -105,23 +107,14 @@ func newClusterMap(v *view, a axes, items []listing.Instance) *clusterMap {
 		states[boxClass(i)]++
 	}
 	m.Columns = slices.Sorted(maps.Keys(columns))
-	draw := drawFilled
-	m.Density = "One box per instance, filled by the share of its fullest resource that is allocated."
-	switch {
-	case len(items) <= maxNamed:
-		draw = drawNamed
-		m.Density = "One box per instance, with a bar for each resource: allocated CPU, memory, GPUs, and metrics."
-	case len(items) <= maxBars:
-		draw = drawBars
-		m.Density = "One box per instance, with allocated CPU above and memory below."
-	}
+	m.Density = describeDensity(len(items))
 	width := max(120, mapWidth/max(1, len(m.Columns)))
 	for _, r := range slices.Sorted(maps.Keys(cells)) {
 		out := mapRow{Name: r}
 		for _, c := range m.Columns {
 			in := cells[r][c]
 			out.Cells = append(out.Cells, mapCell{Row: r, Column: c, Text: describeCell(in),
-				Link: v.Here("/console/map", "row", r, "column", c), SVG: draw(v, in, width)})
+				Link: v.Here("/console/map", "row", r, "column", c), SVG: m.draw(v, in, width, len(items))})
 		}
 		m.Rows = append(m.Rows, out)
 	}
@@ -131,8 +124,44 @@ func newClusterMap(v *view, a axes, items []listing.Instance) *clusterMap {
 			m.Legend = append(m.Legend, e)
 		}
 	}
+	if len(chosen) > 0 {
+		m.Legend = append(m.Legend, legendEntry{"chosen", "would get tasks of the question", len(chosen)})
+	}
 	return m
 }
+
+// describeDensity says what the boxes of a map with n instances show.
+func describeDensity(n int) string {
+	switch {
+	case n <= maxNamed:
+		return "One box per instance, with a bar for each resource: allocated CPU, memory, GPUs, and metrics."
+	case n <= maxBars:
+		return "One box per instance, with allocated CPU above and memory below."
+	}
+	return "One box per instance, filled by the share of its fullest resource that is allocated."
+}
+
+// draw draws the instances of one cell, of a map with count instances.
+func (m *clusterMap) draw(v *view, in []listing.Instance, width, count int) template.HTML {
+	switch {
+	case count <= maxNamed:
+		return m.drawNamed(v, in, width)
+	case count <= maxBars:
+		return m.drawBars(in, width)
+	}
+	return m.drawFilled(in, width)
+}
+
+// addInstance draws the box of an instance, and outlines one that would get tasks of a question.
+func (m *clusterMap) addInstance(d *drawing, i *listing.Instance, at box) {
+	d.addBox(boxClass(*i), at.x, at.y, at.w, at.h)
+	if m.chosen[i.ID] > 0 {
+		d.addBox("chosen", at.x-1, at.y-1, at.w+2, at.h+2)
+	}
+}
+
+// box is a rectangle of a drawing.
+type box struct{ x, y, w, h int }
 
 // mapWidth is the width of all columns together, in pixels.
 const mapWidth = 940
@@ -192,7 +221,8 @@ func (d *drawing) addBox(class string, x, y, w, h int) {
 }
 
 // classes are drawn in this order: outlines first.
-var classes = []string{"ok", "cordoned", "draining", "lost", "other", "cpu", "memory", "gpu", "metric", "fill", "full"}
+var classes = []string{"ok", "cordoned", "draining", "lost", "other", "cpu", "memory", "gpu", "metric", "fill", "full",
+	"chosen"}
 
 // svg returns the drawing. Text in it has been escaped by those who added it; everything else is
 // made of numbers.
@@ -215,7 +245,7 @@ func (d *drawing) svg(label string) template.HTML {
 }
 
 // drawNamed draws a box for each instance with its name, a bar per resource, and a link.
-func drawNamed(v *view, in []listing.Instance, width int) template.HTML {
+func (m *clusterMap) drawNamed(v *view, in []listing.Instance, width int) template.HTML {
 	const w, gap, bar = 112, 6, 7
 	d := newDrawing()
 	perRow := max(1, width/(w+gap))
@@ -229,7 +259,10 @@ func drawNamed(v *view, in []listing.Instance, width int) template.HTML {
 		bars := barsOf(i)
 		h := 20 + len(bars)*(bar+2)
 		rowHeight = max(rowHeight, h+gap)
-		d.addBox(boxClass(i), x, y, w, h)
+		m.addInstance(d, &i, box{x, y, w, h})
+		if n := m.chosen[i.ID]; n > 0 {
+			fmt.Fprintf(&d.other, `<text class="plus" x="%d" y="%d" text-anchor="end">+%d</text>`, x+w-5, y+13, n)
+		}
 		for k, b := range bars {
 			at := y + 18 + k*(bar+2)
 			d.addBox("other", x+6, at, w-12, bar-1)
@@ -238,16 +271,20 @@ func drawNamed(v *view, in []listing.Instance, width int) template.HTML {
 		fmt.Fprintf(&d.other, `<a href="%s"><rect class="hit" x="%d" y="%d" width="%d" height="%d"/>`+
 			`<text x="%d" y="%d">%s</text><title>%s</title></a>`,
 			template.HTMLEscapeString(v.Here("/console/instance/"+i.ID)), x, y, w, h, x+6, y+13,
-			template.HTMLEscapeString(boxName(i)), template.HTMLEscapeString(describeInstance(i)))
+			template.HTMLEscapeString(m.boxName(i)), template.HTMLEscapeString(describeInstance(i)))
 	}
 	return d.svg(describeCell(in))
 }
 
-// boxName is as much of an instance's name as fits into its box.
-func boxName(i listing.Instance) string {
-	name := []rune(cmp.Or(i.EC2, i.ID))
-	if len(name) > 14 {
-		name = append(name[:13:13], '…')
+// boxName is as much of an instance's name as fits into its box, beside the number of tasks that it
+// would get.
+func (m *clusterMap) boxName(i listing.Instance) string {
+	name, most := []rune(cmp.Or(i.EC2, i.ID)), 14
+	if m.chosen[i.ID] > 0 {
+		most = 9
+	}
+	if len(name) > most {
+		name = append(name[:most-1:most-1], '…')
 	}
 	return string(name)
 }
@@ -283,13 +320,13 @@ func barsOf(i listing.Instance) []resourceBar {
 }
 
 // drawBars draws a box for each instance with a bar for CPU and one for memory.
-func drawBars(_ *view, in []listing.Instance, width int) template.HTML {
+func (m *clusterMap) drawBars(in []listing.Instance, width int) template.HTML {
 	const w, h, gap = 26, 16, 3
 	d := newDrawing()
 	perRow := max(1, width/(w+gap))
 	for n, i := range in {
 		x, y := n%perRow*(w+gap), n/perRow*(h+gap)
-		d.addBox(boxClass(i), x, y, w, h)
+		m.addInstance(d, &i, box{x, y, w, h})
 		d.addBox("cpu", x+2, y+3, int(i.CPU.Share()*float64(w-4)+0.5), 4)
 		d.addBox("memory", x+2, y+9, int(i.Memory.Share()*float64(w-4)+0.5), 4)
 	}
@@ -297,13 +334,13 @@ func drawBars(_ *view, in []listing.Instance, width int) template.HTML {
 }
 
 // drawFilled draws a small box for each instance, filled from below by its fullest resource.
-func drawFilled(_ *view, in []listing.Instance, width int) template.HTML {
+func (m *clusterMap) drawFilled(in []listing.Instance, width int) template.HTML {
 	const size, gap = 10, 2
 	d := newDrawing()
 	perRow := max(1, width/(size+gap))
 	for n, i := range in {
 		x, y := n%perRow*(size+gap), n/perRow*(size+gap)
-		d.addBox(boxClass(i), x, y, size, size)
+		m.addInstance(d, &i, box{x, y, size, size})
 		share := max(i.CPU.Share(), i.Memory.Share(), i.GPUs.Share())
 		for _, m := range i.Metrics {
 			share = max(share, m.Share())

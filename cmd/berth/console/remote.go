@@ -152,3 +152,15 @@ func (s *ClientSource) Events(ctx context.Context, name string) ([]listing.Event
 	events, _, err := s.API.ServiceEvents(ctx, name, services)
 	return events, err
 }
+
+// Expire has the cluster read again for the next page, because something in it was changed.
+func (s *ClientSource) Expire(name string) {
+	s.mu.Lock()
+	c := s.clusters[name]
+	s.mu.Unlock()
+	if c != nil {
+		c.mu.Lock()
+		c.readAt = time.Time{}
+		c.mu.Unlock()
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 //go:embed page/*.html
@@ -76,6 +77,12 @@ type view struct {
 	Title string
 	Body  any // of the page
 	Pages pager
+	// Still keeps the page as it is when the cluster changes.
+	Still bool
+	// MayChange is set if the console's caller may change the cluster. FormToken is in each form
+	// that does.
+	MayChange bool
+	FormToken string
 }
 
 // Here returns the address of a page of this cluster.
@@ -163,7 +170,7 @@ func (c *Console) showProblems(_ *http.Request, v *view) error {
 	return nil
 }
 
-func (c *Console) showServices(_ *http.Request, v *view) error {
+func showServices(_ *http.Request, v *view) error {
 	v.Title = "Services"
 	items := slices.DeleteFunc(listing.Services(v.Snapshot), func(s listing.Service) bool {
 		return !v.matches(s.Name, s.State, s.Definition, s.Strategy)
@@ -190,9 +197,9 @@ type deployment struct {
 func (c *Console) showService(r *http.Request, v *view) error {
 	name := r.PathValue("name")
 	v.Title = "Service " + name
-	s := v.Snapshot.Services[name]
-	if s == nil {
-		return &whatif.NotFound{Kind: "service", Name: name, Known: slices.Collect(maps.Keys(v.Snapshot.Services))}
+	s, err := findService(v, name)
+	if err != nil {
+		return err
 	}
 	item := listing.NewService(v.Snapshot, s)
 	var deployments []deployment
@@ -217,9 +224,17 @@ func (c *Console) showService(r *http.Request, v *view) error {
 		text = printed(answer.Print)
 	}
 	v.Body = map[string]any{"Service": item, "Deployments": deployments, "Least": least, "Most": most,
-		"Min": s.MinHealthy, "Max": s.MaxPercent, "Problems": problemsOf(v, "service", name),
-		"Explained": text, "Events": events[:min(len(events), shownEvents)], "Tasks": cut(v, r.URL.Path, tasks)}
+		"Min": s.MinHealthy, "Max": s.MaxPercent, "Deploying": isDeploying(s),
+		"Problems": problemsOf(v, "service", name),
+		"Timeline": newTimeline(v, s), "Explained": text, "Events": events[:min(len(events), shownEvents)],
+		"Tasks": cut(v, r.URL.Path, tasks)}
 	return nil
+}
+
+// isDeploying reports whether the service has a deployment that can be stopped.
+func isDeploying(s *cluster.Service) bool {
+	return s.Release != nil && s.Release.Stop == "" && (s.Release.Status == cluster.DeploymentPending ||
+		s.Release.Status == cluster.DeploymentInProgress)
 }
 
 // shownEvents is how many events a service's page shows.
@@ -255,21 +270,25 @@ func printed(write func(io.Writer) error) string {
 	return out.String()
 }
 
-func (c *Console) showTasks(_ *http.Request, v *view) error {
+func showTasks(_ *http.Request, v *view) error {
 	v.Title = "Tasks"
-	stopped := v.Given("stopped") != ""
-	byService, count := map[string][]*cluster.Task{}, 0
-	for t := range v.Snapshot.Tasks() {
-		if (stopped || !t.HasEnded()) &&
-			v.matches(t.ID, t.Service, t.TaskDefinition, string(t.Status()), t.Instance, t.Reason) {
-			byService[t.Service] = append(byService[t.Service], t)
-			count++
-		}
+	stopped, filtered := v.Given("stopped") != "", v.Query.Has("q")
+	keep := func(t *cluster.Task) bool {
+		return (stopped || !t.HasEnded()) &&
+			(!filtered || v.matches(t.ID, t.Service, t.TaskDefinition, string(t.Status()), t.Instance, t.Reason))
 	}
-	found, ends := make([]*cluster.Task, 0, count), []int{0}
-	for _, name := range slices.Sorted(maps.Keys(byService)) {
-		found = append(found, byService[name]...)
+	found, ends := make([]*cluster.Task, 0, v.Snapshot.TaskCount()), []int{0}
+	add := func(tasks []*cluster.Task) {
+		for _, t := range tasks {
+			if keep(t) {
+				found = append(found, t)
+			}
+		}
 		ends = append(ends, len(found))
+	}
+	add(tasksWithoutService(v.Snapshot))
+	for _, name := range slices.Sorted(maps.Keys(v.Snapshot.Services)) {
+		add(v.Snapshot.TasksOf(v.Snapshot.Services[name].Short))
 	}
 	// There may be very many, so only the services on the page are sorted, and only its tasks
 	// described.
@@ -287,7 +306,26 @@ func (c *Console) showTasks(_ *http.Request, v *view) error {
 	return nil
 }
 
-func (c *Console) showTask(r *http.Request, v *view) error {
+// tasksWithoutService returns the tasks that belong to none of the cluster's services.
+func tasksWithoutService(snap *snapshot.Snapshot) (out []*cluster.Task) {
+	others := snap.TaskCount()
+	owners := make(map[string]bool, len(snap.Services))
+	for _, s := range snap.Services {
+		others -= len(snap.TasksOf(s.Short))
+		owners[s.Short] = true
+	}
+	if others == 0 {
+		return nil // as a rule; looking at each task takes longer
+	}
+	for t := range snap.Tasks() {
+		if !owners[t.Owner] {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func showTask(r *http.Request, v *view) error {
 	id := r.PathValue("id")
 	answer, err := whatif.ExplainTask(v.Snapshot, id)
 	if err != nil {
@@ -300,7 +338,8 @@ func (c *Console) showTask(r *http.Request, v *view) error {
 			item = listing.NewTask(v.Snapshot, t)
 		}
 	}
-	v.Body = map[string]any{"Task": item, "Problems": problemsOf(v, "task", answer.Task),
+	v.Body = map[string]any{"Task": item, "CanStop": v.MayChange && !answer.Foreign && item.Desired == "RUNNING" &&
+		item.Status != "STOPPED", "Problems": problemsOf(v, "task", answer.Task),
 		"Explained": printed(answer.Print)}
 	return nil
 }

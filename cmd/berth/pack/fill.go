@@ -20,6 +20,7 @@ type fill struct {
 	work     *workload
 	capacity int64 // of the GPUs, in thousandths
 	result   Fill
+	curve    []float64         // by each % asked for, how much is allocated
 	progress func(offered int) // may be nil
 	buffer   []placement.Placement
 }
@@ -89,6 +90,9 @@ func (f *fill) offerTasks(ctx context.Context) error {
 			f.result.AllocAt100 = share
 		}
 		f.result.AllocAt130 = share
+		for int64(len(f.curve))*f.capacity <= 100*asked && len(f.curve) <= finalDemand {
+			f.curve = append(f.curve, share)
+		}
 	}
 	return nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"slices"
 	"time"
 
+	"berth/cmd/berth/chart"
 	"berth/cmd/berth/trace"
 )
 
@@ -33,6 +35,8 @@ type Result struct {
 	Nodes          int     `json:"nodes"`          // with GPUs
 	GPUs           int     `json:"gpus"`
 	Seeds          []Fill  `json:"seeds"`
+	// Curve is how much is allocated when so many % have been asked for, from 0 to 130.
+	Curve []float64 `json:"-"`
 }
 
 // Fill is the result of one seed.
@@ -80,6 +84,10 @@ func FillCluster(ctx context.Context, o Options) (Result, error) {
 		offered += f.result.Placed + f.result.Refused
 		out.AllocAt100 += f.result.AllocAt100 / float64(o.Seeds)
 		out.AllocAt130 += f.result.AllocAt130 / float64(o.Seeds)
+		out.Curve = append(out.Curve, make([]float64, len(f.curve)-len(out.Curve))...)
+		for asked, share := range f.curve {
+			out.Curve[asked] += share / float64(o.Seeds)
+		}
 		out.Seeds = append(out.Seeds, f.result)
 	}
 	out.TasksPerSecond = float64(offered) / took.Seconds()
@@ -104,4 +112,52 @@ GPUs allocated      %.2f%% when tasks ask for %d%% of them, %.2f%% at %d%%
 speed               %.0f tasks/s
 `, r.Strategy, r.Nodes, r.GPUs, len(r.Seeds), r.AllocAt100, fullDemand, r.AllocAt130, finalDemand, r.TasksPerSecond)
 	return err
+}
+
+// Published is what a paper reports for a list of tasks, with the same measure.
+type Published struct {
+	Name                   string
+	AllocAt100, AllocAt130 float64
+}
+
+// PublishedFor returns the published figures for a shipped list on the shipped nodes.
+func PublishedFor(tasks string) (Published, bool) {
+	p, known := map[string]Published{
+		"default":    {"FGD, published", 95.23, 95.39},
+		"gpuspec33":  {"FGD, published", 87.84, 94.55},
+		"multigpu50": {"FGD, published", 97.09, 97.18},
+	}[tasks]
+	return p, known
+}
+
+// Figures draws the allocation as demand grows, and how it compares with what was published, if
+// there is something.
+func (r Result) Figures(published ...Published) []template.HTML {
+	line, even := chart.Line{Name: r.Strategy}, chart.Line{Name: "everything placed"}
+	for asked, share := range r.Curve {
+		line.X, line.Y = append(line.X, float64(asked)), append(line.Y, share)
+		if asked <= fullDemand {
+			even.X, even.Y = append(even.X, float64(asked)), append(even.Y, float64(asked))
+		}
+	}
+	plot := chart.Plot{Title: "GPUs allocated, by how much of them tasks have asked for", Unit: " %",
+		Lines:   []chart.Line{line, even},
+		FormatX: func(x float64) string { return fmt.Sprintf("%.0f %%", x) }}
+	bars := chart.Bars{Title: fmt.Sprintf("GPUs allocated when tasks ask for %d %% and %d %%", fullDemand, finalDemand),
+		Unit: " %", From: 50}
+	for _, at := range []struct {
+		asked int
+		of    func(Published) float64
+		own   float64
+	}{{fullDemand, func(p Published) float64 { return p.AllocAt100 }, r.AllocAt100},
+		{finalDemand, func(p Published) float64 { return p.AllocAt130 }, r.AllocAt130}} {
+		bars.Bars = append(bars.Bars, chart.Bar{Name: fmt.Sprintf("%s, %d %%", r.Strategy, at.asked), Value: at.own})
+		for _, p := range published {
+			bars.Bars = append(bars.Bars, chart.Bar{Name: fmt.Sprintf("%s, %d %%", p.Name, at.asked), Value: at.of(p),
+				Other: true})
+			plot.Levels = append(plot.Levels, chart.Level{Name: fmt.Sprintf("%s, at %d %%", p.Name, at.asked),
+				Y: at.of(p)})
+		}
+	}
+	return []template.HTML{plot.Figure(), bars.Figure()}
 }

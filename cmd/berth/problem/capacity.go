@@ -20,7 +20,7 @@ func (f *finder) checkProviders() {
 	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.Providers)) {
 		p := f.in.Capacity.Providers[name]
 		see := Help{"See the provider",
-			"aws ecs describe-capacity-providers --capacity-providers " + quoteArgument(name)}
+			"aws ecs describe-capacity-providers --capacity-providers " + QuoteArgument(name)}
 		switch {
 		case p.HasFailedCreation():
 			f.addProvider(p, "cannot scale its group", p.GroupProblem, see)
@@ -59,7 +59,7 @@ func (f *finder) checkScaleIn(p *cluster.CapacityProvider, g *cluster.AutoScalin
 		if stay = append(stay, v.EC2InstanceID+": "+v.Why); len(stay) == 1 {
 			help = append(help, Help{"End the protection of the first", fmt.Sprintf(
 				"aws autoscaling set-instance-protection --no-protected-from-scale-in --auto-scaling-group-name %s "+
-					"--instance-ids %s", quoteArgument(g.Name), v.EC2InstanceID)})
+					"--instance-ids %s", QuoteArgument(g.Name), v.EC2InstanceID)})
 		}
 	}
 	why := fmt.Sprintf("%d of its %d instances are needed for a target of %d %%. %s", d.Needed, d.Running,
@@ -168,5 +168,5 @@ func (f *finder) checkDeadLetters(queue string, n int) {
 	f.add(Problem{Kind: DeadLetters, Type: "queue", Name: queue, Count: n,
 		What: fmt.Sprintf("Dead-letter queue %s has %s.", queue, whatif.CountNoun(n, "message")),
 		Why:  "A function failed on each as often as its queue allows. Its log has the error."}, time.Time{},
-		Help{"Read one of them", "aws sqs receive-message --queue-url " + quoteArgument(queue)})
+		Help{"Read one of them", "aws sqs receive-message --queue-url " + QuoteArgument(queue)})
 }

@@ -159,8 +159,8 @@ func (f *finder) berth(format string, args ...any) string {
 	return "berth " + fmt.Sprintf(format, args...) + " --cluster " + f.in.Cluster
 }
 
-// quoteArgument makes a text one argument of a shell.
-func quoteArgument(text string) string {
+// QuoteArgument makes a text one argument of a shell.
+func QuoteArgument(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("-_./:=,@", r)

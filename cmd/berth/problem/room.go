@@ -65,7 +65,7 @@ func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help)
 		if d.Needed > g.Max && g.Desired >= g.Max {
 			help = append(help, Help{"Let the group grow", fmt.Sprintf(
 				"aws autoscaling update-auto-scaling-group --auto-scaling-group-name %s --max-size %d",
-				quoteArgument(g.Name), d.Needed)})
+				QuoteArgument(g.Name), d.Needed)})
 		}
 	}
 	return strings.TrimSpace(why), help

@@ -138,9 +138,9 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 			case c.Type != cluster.MemberOf:
 				list = append(list, "type="+c.Type)
 			case c.Expression == u.Within:
-				list = append(list, quoteArgument("type=memberOf,expression="+text))
+				list = append(list, QuoteArgument("type=memberOf,expression="+text))
 			default:
-				list = append(list, quoteArgument("type=memberOf,expression="+c.Expression))
+				list = append(list, QuoteArgument("type=memberOf,expression="+c.Expression))
 			}
 		}
 		return Help{"Correct the constraint", f.aws("update-service --service %s --placement-constraints %s", s.Name,
@@ -297,14 +297,14 @@ func describeBalancer(arn string) (what string, help Help) {
 	if name, classic := cluster.ClassicName(arn); classic {
 		return "Load balancer " + name,
 			Help{"See the load balancer",
-				"aws elb describe-load-balancers --load-balancer-names " + quoteArgument(name)}
+				"aws elb describe-load-balancers --load-balancer-names " + QuoteArgument(name)}
 	}
 	name := arn
 	if parts := strings.Split(arn, "/"); len(parts) > 1 {
 		name = parts[1] // arn:...:targetgroup/NAME/ID
 	}
 	return "Target group " + name,
-		Help{"See the target group", "aws elbv2 describe-target-groups --target-group-arns " + quoteArgument(arn)}
+		Help{"See the target group", "aws elbv2 describe-target-groups --target-group-arns " + QuoteArgument(arn)}
 }
 
 // countAre returns "1 task is" or "2 tasks are".

@@ -31,6 +31,15 @@ func LentEnvironment(endpoint, region string, keys aws.Credentials) []Setting {
 		Setting{"AWS_SESSION_TOKEN", keys.SessionToken})
 }
 
+// LocalEnvironment returns the settings for a process that calls a Berth on this machine. If it
+// checks no signatures, any key will do; otherwise the process has to have one of its own.
+func LocalEnvironment(endpoint, region string, anyKey bool) []Setting {
+	if anyKey {
+		return LentEnvironment(endpoint, region, aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"})
+	}
+	return endpointSettings(endpoint, region)
+}
+
 // endpointSettings also removes what would make clients look elsewhere: a profile has credentials
 // of its own, which some SDKs prefer.
 func endpointSettings(endpoint, region string) []Setting {

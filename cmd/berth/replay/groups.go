@@ -28,6 +28,7 @@ type groupReplay struct {
 	ended       int
 	hours       float64 // instance-hours
 	peak        int     // the most instances at a time
+	sampled     []int   // instances in each minute
 	last        time.Time
 }
 
@@ -56,6 +57,8 @@ type Scaled struct {
 	Groups      int     `json:"groups"`
 	Days        float64 `json:"days"` // of virtual time
 	WallSeconds float64 `json:"wallSeconds"`
+
+	instances []int // in each minute
 }
 
 // RunScaled replays the trace on groups that managed scaling sizes, by ECS's rules or, with
@@ -76,6 +79,7 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 	out := Scaled{
 		Tasks: len(r.tasks), Ran: r.ended, InstanceHours: r.hours, PeakInstances: r.peak, Groups: len(r.kinds),
 		Days: r.installation.Loop.Now().Sub(epoch).Hours() / 24, WallSeconds: time.Since(began).Seconds(),
+		instances: r.sampled,
 	}
 	for _, s := range r.services {
 		out.Moved += max(0, s.starts-1)
@@ -201,6 +205,7 @@ func (r *groupReplay) sampleInstances() {
 	n := r.countInstances()
 	r.hours += float64(n) / 60
 	r.peak = max(r.peak, n)
+	r.sampled = append(r.sampled, n)
 	r.startMeasuring()
 }
 

@@ -35,9 +35,9 @@ type Options struct {
 	// Days ends a replay on groups after so much virtual time. 0 replays until all tasks have
 	// ended.
 	Days float64
-	// Progress is called from time to time with the number of tasks that have arrived and ended.
-	// It may be nil.
-	Progress func(arrived, ended int)
+	// Progress is called from time to time with the number of tasks that have arrived and ended,
+	// and with how much virtual time has passed. It may be nil.
+	Progress func(arrived, ended int, passed time.Duration)
 	// Check is called by [Run] whenever the state has changed and no message, stream record or
 	// outbox row is pending. An error ends the replay. It may be nil.
 	Check func(i *installation.Installation) error
@@ -147,7 +147,7 @@ func (r *replay) stepUntilOver(ctx context.Context, k kind) error {
 				return err
 			}
 			if r.options.Progress != nil {
-				r.options.Progress(r.arrived, k.countEndedTasks())
+				r.options.Progress(r.arrived, k.countEndedTasks(), r.installation.Loop.Now().Sub(epoch))
 			}
 		}
 		over := k.isReplayOver(step)

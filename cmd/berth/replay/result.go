@@ -38,6 +38,14 @@ type Result struct {
 	Memory  Share   `json:"memory"`
 	GPU     Share   `json:"gpu"`
 	Latency Latency `json:"latency"`
+
+	held heldResources
+}
+
+// heldResources is what tasks held over time, of what the nodes have.
+type heldResources struct {
+	load loadCurve
+	of   resources
 }
 
 // Latency is virtual time from a task's arrival to its StartTask, in seconds.
@@ -62,7 +70,7 @@ func (r *nodeReplay) newResult(ctx context.Context) (Result, error) {
 		CPU:     share(func(r resources) int64 { return r.cpu }),
 		Memory:  share(func(r resources) int64 { return r.memory }),
 		GPU:     share(func(r resources) int64 { return r.gpu }),
-		Latency: latencyOfWaits(m.startWaits),
+		Latency: latencyOfWaits(m.startWaits), held: heldResources{m.load, m.capacity},
 	}
 	out.GPUAllocation = out.GPU.Mean
 	for _, w := range m.roomWaits {

@@ -29,7 +29,7 @@ type options struct {
 	seconds, peerSeconds            float64
 	seed                            uint64
 	quick, json, snapshot           bool
-	profile                         string
+	profile, report                 string
 }
 
 func main() {
@@ -45,6 +45,7 @@ func main() {
 	flag.BoolVar(&o.snapshot, "snapshot", true, "build a snapshot of 15,000 instances and 300,000 tasks")
 	flag.BoolVar(&o.json, "json", false, "print a line of JSON for each result, not tables")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of Berth's runs to this file")
+	flag.StringVar(&o.report, "report", "", "also draw the results, in this HTML file")
 	flag.Parse()
 	if o.quick {
 		o.nodes, o.starts, o.peers, o.seconds = "5000", workload.Full, "", 0.5
@@ -66,6 +67,9 @@ func main() {
 func (o options) run(ctx context.Context) error {
 	b := &bench{options: o, progress: os.Stderr}
 	err := b.runAll(ctx)
+	if o.report != "" {
+		err = errors.Join(err, b.writeReport(o.report))
+	}
 	if o.json {
 		return errors.Join(err, b.printJSON(os.Stdout))
 	}

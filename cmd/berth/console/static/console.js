@@ -5,6 +5,7 @@
   const main = document.querySelector("main");
   const state = document.querySelector("#live");
   if (!main || !state || !window.EventSource) return;
+  const still = main.dataset.still; // a question that must not change while it is read
   let busy = false, again = false;
 
   // A person who writes or selects something is not disturbed.
@@ -30,6 +31,7 @@
         if (focused) for (const a of main.querySelectorAll("a")) if (a.getAttribute("href") === focused) { a.focus({ preventScroll: true }); break; }
         if (count) document.querySelector("#wrong").replaceWith(count);
         document.title = page.title;
+        document.dispatchEvent(new CustomEvent("berth:refreshed"));
       }
       state.textContent = "live";
     } catch (e) {
@@ -40,7 +42,7 @@
 
   let stream = null;
   function connect() {
-    if (stream) return;
+    if (stream || still) return;
     stream = new EventSource("/console/live?cluster=" + encodeURIComponent(main.dataset.cluster) +
       "&generation=" + encodeURIComponent(main.dataset.generation));
     stream.addEventListener("open", () => { state.textContent = "live"; });
@@ -50,7 +52,7 @@
   // A page that nobody sees asks for nothing.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { if (stream) stream.close(); stream = null; state.textContent = "paused"; }
-    else { connect(); refresh(); }
+    else if (!still) { connect(); refresh(); }
   });
   setInterval(() => { if (again) refresh(); }, 1000);
   if (!document.hidden) connect();

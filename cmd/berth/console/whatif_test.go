@@ -1,0 +1,145 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// A question's tasks are drawn on the map, at each density, and begin the table below it. The page
+// has the command that asks the same.
+func TestWhatifOnTheMap(t *testing.T) {
+	for n, plus := range map[int]bool{9: true, 500: false, 1200: false} {
+		server, _ := site(t, newStore(t, n).source, "")
+		_, page := get(t, server, "/console/whatif?count=4&cpu=1500&memory=100&distinct=1&"+
+			"expression=attribute:ecs.availability-zone+%3D%3D+us-east-1a")
+		want := "4 would be placed"
+		if n == 9 {
+			want = "3 would be placed, 1 would find no instance" // of nine instances three are in the zone
+		}
+		contains(t, page, want, `path class="chosen"`, "would get tasks of the question",
+			"<code>berth whatif --count 4 "+
+				"--cpu 1500 --memory 100 --member-of &#39;attribute:ecs.availability-zone == us-east-1a&#39; --distinct "+
+				"--cluster prod</code>")
+		if strings.Contains(page, ">+1</text>") != plus {
+			t.Errorf("%d instances: the number of tasks in a box: %v", n, !plus)
+		}
+		first := page[strings.LastIndex(page, "<tbody>"):]
+		if zone := strings.Index(first, "us-east-1"); zone < 0 || !strings.HasPrefix(first[zone:], "us-east-1a") {
+			t.Errorf("%d instances: the table does not begin with an instance that would get a task:\n%s", n, first)
+		}
+	}
+}
+
+// A map that is no answer has no outlines.
+func TestMapWithoutAQuestion(t *testing.T) {
+	server, _ := site(t, newStore(t, 9).source, "")
+	if _, page := get(t, server, "/console/map"); strings.Contains(page, `"chosen"`) {
+		t.Error("instances stand out on a map without a question")
+	}
+	if _, page := get(t, server, "/console/whatif"); strings.Contains(page, "<svg") ||
+		strings.Contains(page, "refused") {
+		t.Errorf("a form that was not sent has an answer:\n%s", page)
+	}
+}
+
+// What cannot be asked is refused with the field's name, and names that no instance has are named.
+func TestWhatifMistakes(t *testing.T) {
+	server, _ := site(t, newStore(t, 9).source, "")
+	for query, want := range map[string]string{
+		"count=0&cpu=1":              "Tasks is &#34;0&#34;, expected a number up to 1000.",
+		"count=1001&cpu=1":           "Tasks is &#34;1001&#34;",
+		"count=1&cpu=-1":             "CPU units is &#34;-1&#34;",
+		"count=1&memory=x":           "Memory is &#34;x&#34;",
+		"count=1":                    "nothing is asked",
+		"count=1&service=web&cpu=1":  "a service and a size are given",
+		"count=1&service=wep":        "service &#34;wep&#34; is not in the cluster, expected one of: web",
+		"count=1&cpu=1&expression=(": "the constraint is &#34;(&#34;, expected an expression",
+		"count=1&cpu=1&expression=attribute:ecs.availability-zne+%3D%3D+x": "the nearest attribute is " +
+			"&#34;ecs.availability-zone&#34;.",
+	} {
+		resp, page := get(t, server, "/console/whatif?"+query)
+		if contains(t, page, want, `name="count"`); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", query, resp.Status)
+		}
+	}
+}
+
+// The page of rebalancing says how far the cluster is from balanced and, if asked, which moves
+// bring it nearer. The change asks Berth to make them.
+func TestRebalancingPage(t *testing.T) {
+	s := newStore(t, 9)
+	for k := range 6 { // all on one instance
+		s.write(t, newTask(strings.Repeat("f", 31)+string(rune('0'+k)), "n-0"))
+	}
+	web := newService("web", 24)
+	web.Steady = true
+	web.Rules.Strategies = []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "instanceId"}}
+	s.write(t, web)
+	api := &fakeAPI{}
+	server := changingConsole(t, s, api)
+	_, page := get(t, server, "/console/rebalancing")
+	contains(t, page, "Balancing is switched off in this cluster.", "Plan moves", "too many on an instance",
+		"<code>berth rebalance --dry-run --cluster prod</code>")
+	if strings.Contains(page, "console/change/") {
+		t.Error("moves are offered before they were shown")
+	}
+	_, page = get(t, server, "/console/rebalancing?plan=1")
+	contains(t, page, " moves, which cost ", " nearer.", "too many on an instance, after", "Have Berth make the moves",
+		"/console/instance/n-0")
+	_, page = get(t, server, "/console/change/rebalance?of=")
+	contains(t, page, "berth rebalance --apply --no-wait --cluster prod")
+	post(t, server, "/console/change/rebalance", formToken(t, page))
+	if len(api.calls) != 1 || api.calls[0] != "RebalanceClustermap[cluster:prod]" {
+		t.Errorf("calls %q", api.calls)
+	}
+}
+
+// A service's page draws how many tasks of each revision have run since its deployment began,
+// against what its percentages allow; not once what ran then is not known any more.
+func TestTimeline(t *testing.T) {
+	s := newStore(t, 9)
+	front := deploying()
+	front.Deployment.ID, front.MinHealthy, front.Desired = "ecs-svc/2", 50, 4
+	front.Release.CreatedAt = noon.Add(-10 * time.Minute)
+	s.write(t, front)
+	for k := range 4 {
+		old := newTask(strings.Repeat("a", 31)+string(rune('0'+k)), "n-1")
+		old.Owner, old.Service, old.Revision, old.Started = "front", "front", "ecs-svc/1",
+			cluster.At(noon.Add(-time.Hour))
+		old.Last, old.Stopped = cluster.TaskStopped, cluster.At(noon.Add(-time.Duration(k)*time.Minute))
+		next := newTask(strings.Repeat("b", 31)+string(rune('0'+k)), "n-2")
+		next.Owner, next.Service, next.Revision = "front", "front", "ecs-svc/2"
+		next.Started = cluster.At(noon.Add(-time.Duration(2*k) * time.Minute))
+		s.write(t, old)
+		s.write(t, next)
+	}
+	server, _ := site(t, s.source, "")
+	_, page := get(t, server, "/console/service/front")
+	contains(t, page, "Tasks that run, by revision, since the deployment began", "at least healthy: 2", "at most: 8",
+		"PRIMARY, web:1", "an earlier revision, web:1", "all: 4 at the end", "11:49:30")
+	front.Release.CreatedAt = noon.Add(-2 * time.Hour)
+	s.write(t, front)
+	if _, page = get(t, server, "/console/service/front"); strings.Contains(page, "<figure") {
+		t.Error("a deployment of two hours ago has a timeline")
+	}
+}
+
+// Tasks that belong to no service of the cluster come first in the list.
+func TestTasksWithoutAService(t *testing.T) {
+	s := newStore(t, 3)
+	alone := newTask(strings.Repeat("e", 32), "n-1")
+	alone.Owner, alone.Service = "prod-short", ""
+	s.write(t, alone)
+	server, _ := site(t, s.source, "")
+	_, page := get(t, server, "/console/tasks")
+	contains(t, page, "1 to 7 of 7")
+	if first := page[strings.Index(page, "<tbody>"):]; !strings.HasPrefix(first[strings.Index(first,
+		"/console/task/"):],
+		"/console/task/eeee") {
+		t.Errorf("the first task is another one:\n%s", first)
+	}
+}

@@ -1,0 +1,85 @@
+//go:build unix
+
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the help texts that berth prints now to testdata/help")
+
+// commandNames returns the words of every command, such as "explain task".
+func commandNames(t *testing.T) []string {
+	t.Helper()
+	parser, err := kong.New(&commands{}, kong.Vars(helpVariables()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{""}
+	var add func(n *kong.Node, before string)
+	add = func(n *kong.Node, before string) {
+		for _, child := range n.Children {
+			name := strings.TrimSpace(before + " " + child.Name)
+			names = append(names, name)
+			add(child, name)
+		}
+	}
+	add(parser.Model.Node, "")
+	return names
+}
+
+// The help of every command is as reviewed. `go test ./cmd/berth -run TestHelpTexts -update` writes
+// it anew.
+func TestHelpTexts(t *testing.T) {
+	folder := filepath.Join("testdata", "help")
+	var files []string
+	for _, name := range commandNames(t) {
+		code, out, errs := berth(append(strings.Fields(name), "--help")...)
+		if code != 0 || errs != "" {
+			t.Errorf("berth %s --help: exit code %d, %q", name, code, errs)
+		}
+		file := strings.ReplaceAll(strings.TrimSpace("berth "+name), " ", "-") + ".txt"
+		files = append(files, file)
+		if *update {
+			if err := os.WriteFile(filepath.Join(folder, file), []byte(out), 0o644); err != nil { //nolint:gosec // a text
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out, "\n")); diff != "" {
+			t.Errorf("berth %s --help has changed; if that is meant, run with -update:\n%s", name, diff)
+		}
+	}
+	kept, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range kept {
+		if !slices.Contains(files, f.Name()) {
+			t.Errorf("%s is the help of no command", f.Name())
+		}
+	}
+}
+
+// A mistake names the command whose help has the answer.
+func TestMistakesNameTheHelp(t *testing.T) {
+	for line, want := range map[string]string{"whatif --count 0 --cpu 1": "Try: berth whatif --help\n",
+		"explain task": "Try: berth explain task --help\n", "servise": "Try: berth --help\n",
+		"up --nods 3": "Try: berth up --help\n", "status --wach": "Try: berth status --help\n"} {
+		if code, _, errs := berth(strings.Fields(line)...); code != 2 || !strings.HasSuffix(errs, want) {
+			t.Errorf("berth %s: exit code %d, %q, want %q at its end", line, code, errs, want)
+		}
+	}
+}
