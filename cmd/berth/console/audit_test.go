@@ -92,6 +92,12 @@ func (b *browser) auditFocus(t *testing.T, name string) {
 		}
 		last = at.At
 	}
+	// An outline that is always there shows nothing.
+	b.evaluate(t, `document.activeElement.blur(), ""`)
+	if always := b.evaluate(t, `[...document.querySelectorAll("rect.hit")].filter((e) =>
+		getComputedStyle(e).stroke !== "none").map((e) => e.outerHTML).join()`); always != "" {
+		t.Errorf("%s: outlined without the focus: %s", name, always)
+	}
 	if least := 8; count < least {
 		t.Errorf("%s: only %d elements take the focus", name, count)
 	}

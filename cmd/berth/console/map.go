@@ -42,6 +42,7 @@ type clusterMap struct {
 	Legend              []legendEntry
 	Table               []listing.Instance
 	Density             string
+	Filled              bool // each box is filled by one resource
 	// chosen has the tasks that a question would place, by instance.
 	chosen map[string]int
 }
@@ -107,7 +108,7 @@ func newClusterMap(v *view, a axes, items []listing.Instance, chosen map[string]
 		states[boxClass(i)]++
 	}
 	m.Columns = slices.Sorted(maps.Keys(columns))
-	m.Density = describeDensity(len(items))
+	m.Density, m.Filled = describeDensity(len(items)), len(items) > maxBars
 	width := max(120, mapWidth/max(1, len(m.Columns)))
 	for _, r := range slices.Sorted(maps.Keys(cells)) {
 		out := mapRow{Name: r}
