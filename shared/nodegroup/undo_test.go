@@ -72,8 +72,8 @@ func TestWhatAnUpdateThatGivesUpWaitsFor(t *testing.T) {
 			t.Fatalf("it waits for %q, expected %q", u.WaitingFor, want)
 		}
 	}
-	if u.WaitingFor != "" {
-		t.Errorf("after its end it waits for %q", u.WaitingFor)
+	if u.WaitingFor != "" || u.SizesReason != "The changes could not be reverted: denied" {
+		t.Errorf("after its end it waits for %q, and says %q", u.WaitingFor, u.SizesReason)
 	}
 	u = begunAt(cluster.PhaseScaleDown, surging(4, func(u *cluster.Update) { u.WaitingFor = "nodes" }))
 	g := groupOf(4)
@@ -160,5 +160,96 @@ func TestGrowthIsNoSurplusOfTheNextUpdate(t *testing.T) {
 	}
 	if s := next.UnrestoredSizes; s != nil && s.Desired != 4 {
 		t.Errorf("the next update restores %+v, expected 4 nodes", *s)
+	}
+}
+
+// Texts list services and labels in order.
+func TestTextsAreInOrder(t *testing.T) {
+	u := begunAt(cluster.PhaseUpgrade, func(u *cluster.Update) {
+		u.ByDomain, u.CurrentDomain, u.DomainReplacedAt, u.RequiredNodes = true, "ud1", noon, 4
+		u.Timeouts.Domain = 5 * time.Minute
+	})
+	g := groupOf(4)
+	g.Unhealthy = map[string]string{"1": "d", "2": "b", "3": "e", "4": "a", "5": "c"}
+	next, _ := nodegroup.Next(u, g, []nodegroup.Instance{node("i-2", false, inDomain("ud2")), node("i-3", true),
+		node("i-4", true), node("i-5", true)}, noon)
+	if !strings.HasSuffix(next.WaitingFor, ": a; b; c; d; e") {
+		t.Errorf("it waits for %q", next.WaitingFor)
+	}
+	u = begunAt(cluster.PhaseScaleUp, func(u *cluster.Update) {
+		u.WaitingSince, u.Target.SourceTemplate = noon.Add(-15*time.Minute), "lt-1"
+		u.Target.SourceVersion = "4"
+	})
+	want := "eks.amazonaws.com/nodegroup-image=ami-new eks.amazonaws.com/nodegroup=g " +
+		"eks.amazonaws.com/sourceLaunchTemplateId=lt-1 eks.amazonaws.com/sourceLaunchTemplateVersion=4."
+	if next, _ = nodegroup.Next(u, groupOf(4), []nodegroup.Instance{node("i-1", false), node("i-2", false),
+		node("i-3", true, unlabelled), node("i-4", true, unlabelled)}, noon); len(next.Errors) == 0 ||
+		!strings.Contains(next.Errors[0].Message, want) {
+		t.Errorf("errors are %+v, expected the labels %s", next.Errors, want)
+	}
+}
+
+// If there is less surplus than nodes being removed, the one taken last is released, and no more
+// than there are too many. A group with more nodes than it wants is not enlarged (N5).
+func TestNoMoreIsReleasedThanTooMuch(t *testing.T) {
+	u := begunAt(cluster.PhaseScaleDown, surging(3, removing("i-3", cluster.StepDrain, time.Minute),
+		removing("i-4", cluster.StepDrain, time.Minute)))
+	for k := range u.Removals {
+		u.Removals[k].Surplus = true
+	}
+	busy := func(id string) nodegroup.Instance {
+		return node(id, true, marked("u-1"), draining, running("t-"+id, "web"))
+	}
+	next, _ := nodegroup.Next(u, groupOf(4), []nodegroup.Instance{busy("i-3"), busy("i-4"), node("i-5", true),
+		node("i-6", true)}, noon)
+	if len(next.Removals) != 2 || next.Removals[0].Step != cluster.StepDrain ||
+		next.Removals[1].Step != cluster.StepRelease {
+		t.Errorf("removals are %+v, expected that i-4 alone is released", next.Removals)
+	}
+	u = begunAt(cluster.PhaseScaleDown, surging(2))
+	_, actions := nodegroup.Next(u, groupOf(3), []nodegroup.Instance{node("i-3", true), node("i-4", true),
+		node("i-5", true), node("i-6", true)}, noon)
+	if got := actionsOf(actions); !strings.HasPrefix(got, "resize to maximum 5, desired 3") {
+		t.Errorf("actions are %q", got)
+	}
+}
+
+// An update restores what the last one should have: its zones too, a minimum that was raised since,
+// and at most a maximum that somebody has set since.
+func TestWhatTheLastUpdateLeft(t *testing.T) {
+	u := begunAt(cluster.PhaseSetup, func(u *cluster.Update) {
+		u.OriginalSizes, u.Zones, u.KnownMaxima = nil, map[string]int{"b": 2}, nil
+		u.UnrestoredSizes = &cluster.Sizes{Min: 1, Max: 4, Desired: 2}
+		u.LeftSizes = &cluster.Sizes{Min: 1, Max: 6, Desired: 4}
+	})
+	next, _ := nodegroup.Next(u, groupOf(4), []nodegroup.Instance{node("i-1", false), node("i-2", false),
+		node("i-3", false), node("i-4", false)}, noon)
+	if next.Zones["b"] != 2 || len(next.Zones) != 1 || *next.OriginalSizes != *u.UnrestoredSizes {
+		t.Errorf("zones %v and sizes %+v are restored", next.Zones, next.OriginalSizes)
+	}
+	for most, want := range map[int]cluster.Sizes{0: {Min: 3, Max: 4, Desired: 3}, 5: {Min: 3, Max: 5, Desired: 3},
+		9: {Min: 3, Max: 6, Desired: 3}} {
+		last := begunAt(cluster.PhaseScaleDown, func(u *cluster.Update) {
+			u.Status, u.FinalSizes = cluster.UpdateFailed, &cluster.Sizes{Min: 3, Max: 6, Desired: 4}
+			if most > 0 {
+				u.UserMax = new(most)
+			}
+		})
+		next, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{ID: "u-2",
+			Target: cluster.UpdateTarget{Image: "ami-3"}}, last, noon)
+		if err != nil || next.UnrestoredSizes == nil || *next.UnrestoredSizes != want {
+			t.Errorf("with a maximum of %d: %+v, %v, expected %+v", most, next.UnrestoredSizes, err, want)
+		}
+	}
+}
+
+// Each step of a removal ends after its time.
+func TestWhenAStepEnds(t *testing.T) {
+	for step, want := range map[cluster.NodeStep]time.Duration{cluster.StepDrain: 15 * time.Minute,
+		cluster.StepStop: 5 * time.Minute, cluster.StepCordon: time.Minute, cluster.StepTerminate: 65 * time.Minute} {
+		u := begunAt(cluster.PhaseUpgrade, removing("i-1", step, 0))
+		if ends := nodegroup.NewWaitEnds(nil, u); len(ends) != 1 || !ends[0].Equal(noon.Add(want)) {
+			t.Errorf("%s ends at %v, expected after %s", step, ends, want)
+		}
 	}
 }

@@ -121,4 +121,10 @@ func TestIndexFollowsGrowth(t *testing.T) {
 		s.Put(&gone)
 		check()
 	}
+	for n := range 60 { // they come back, and use the memory of those that left
+		back := *s.Instances[fmt.Sprintf("j-%03d", n)].Instance
+		back.Rev, back.Status = 3, cluster.InstanceActive
+		s.Put(&back)
+		check()
+	}
 }
