@@ -7,7 +7,7 @@ SEED ?=
 LAMBDA_GOFLAGS := -tags=lambda.norpc,nethttpomithttp2 -trimpath -ldflags=-s
 
 .DEFAULT_GOAL := help
-.PHONY: help run local invoke deploy destroy test check lint bench simulate build dist clean
+.PHONY: help run local invoke deploy destroy test check lint bench simulate soak build dist clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ endif
 
 simulate: ## run whole clusters under faults: SEEDS=300 of them, from FROM=0 on, or the one SEED=N, in full
 	@SEEDS=$(SEEDS) FROM=$(FROM) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
+
+soak: ## keep berth up at 5,000 machines and 50,000 tasks under load for HOURS=1 or MINUTES=: memory flat, reads fast, no errors
+	@SOAK_MINUTES=$(if $(MINUTES),$(MINUTES),$$(( 60 * $(or $(HOURS),1) ))) go test -count=1 -timeout 0 -v -run TestSoak ./tests/soak
 
 build: ## build bin/berth, and each function as Lambda runs it into bin/functions/
 	go build -trimpath -o bin/berth ./cmd/berth
