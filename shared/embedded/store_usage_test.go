@@ -188,3 +188,26 @@ func BenchmarkFile(b *testing.B) {
 		})
 	}
 }
+
+// TestKeysHaveDynamoDBsLimits writes the longest keys that DynamoDB takes, and some that are a byte
+// longer.
+func TestKeysHaveDynamoDBsLimits(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("k", n) }
+	row := func(clusterName, id string) *cluster.Instance {
+		return &cluster.Instance{Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: id}
+	}
+	sort := len(state.KeyOf(row(long(1), long(1))).Sort) - 1
+	for _, c := range []struct {
+		partition, id int
+		fits          bool
+	}{
+		{2048, 1, true}, {2049, 1, false}, {1, 1024 - sort, true}, {1, 1025 - sort, false},
+	} {
+		s := openStore(t, "")
+		_, err := s.Write(t.Context(), state.Write{Put: row(long(c.partition), long(c.id))})
+		if (err == nil) != c.fits {
+			t.Errorf("a partition key of %d bytes and an id of %d: %v, want it to fit: %v", c.partition, c.id, err,
+				c.fits)
+		}
+	}
+}
