@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,4 +81,40 @@ func TestAPI_Races(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Callers in a closed loop move the placement version before each commit of placement, which takes
+// longer than they do. After three lost races they wait: the batch is decided, not given up.
+func TestPlacement_GoesFirst(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	w.create("web", "web", 1)
+	calls, lost := 0, 0
+	w.state.beforeCommit = func(c state.Commit) error {
+		if c.Version < 0 {
+			return nil
+		}
+		calls++
+		err := state.TryNarrowing(ctx, w.store, prod, w.clock.now, func(int64) ([]state.Write, error) {
+			return []state.Write{{Put: &state.Alias{Head: cluster.Head{Cluster: prod, Rev: 1},
+				Derived: fmt.Sprint("call", calls)}}}, nil
+		})
+		if err == nil {
+			lost++
+		}
+		return state.IgnoreConflict(err)
+	}
+	w.pump()
+	t.Logf("placement lost %d races against %d calls", lost, calls)
+	want(t, "races that placement lost", lost, 3)
+	want(t, "tasks", len(w.tasks()), 1)
+	w.state.beforeCommit = nil
+	at := w.clock.now
+	if _, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
+		Desired: new(0)}); err != nil {
+		t.Fatal(err)
+	}
+	if waited := w.clock.now.Sub(at); waited == 0 || waited > 5*time.Second {
+		t.Errorf("the next call waited %s, want until the hold has ended", waited)
+	}
 }

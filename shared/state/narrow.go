@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -24,7 +25,7 @@ func CommitNarrowingAll(
 	ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error),
 ) error {
 	for range MaxRaces {
-		err := TryNarrowing(ctx, store, clusterName, writes)
+		err := TryNarrowing(ctx, store, clusterName, time.Time{}, writes)
 		var c *Conflict
 		if !errors.As(err, &c) || !c.Version {
 			return err
@@ -34,11 +35,13 @@ func CommitNarrowingAll(
 }
 
 // TryNarrowing is [CommitNarrowingAll] with one attempt. The error is a *[Conflict] if another
-// commit moves the version first.
+// commit moves the version first, or if placement holds it at the time now. A zero time ignores
+// holds: events are few and cannot wait, callers can.
 func TryNarrowing(
-	ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error),
+	ctx context.Context, store Store, clusterName string, now time.Time, writes func(stamp int64) ([]Write, error),
 ) error {
-	got, err := store.Get(ctx, Key{Cluster: clusterName, Sort: PrefixMeta})
+	key := Key{Cluster: clusterName, Sort: PrefixMeta}
+	got, err := store.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading cluster %s: %w", clusterName, err)
 	}
@@ -46,9 +49,30 @@ func TryNarrowing(
 	if !ok || meta == nil {
 		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
 	}
+	if !now.IsZero() && now.Before(meta.HeldUntil) {
+		return &Conflict{Key: key, Row: meta, Version: true}
+	}
 	w, err := writes(meta.Version + 1)
 	if err != nil || len(w) == 0 {
 		return err
 	}
 	return store.Commit(ctx, Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
+}
+
+// HoldNarrowing keeps callers of [TryNarrowing] from moving the cluster's placement version until
+// the given time. Placement asks for it after it has lost several races: a decision takes longer
+// than a call, so callers in a closed loop would come first again and again. The hold ends by
+// itself, so that a placement that dies blocks nothing.
+func HoldNarrowing(ctx context.Context, store Store, clusterName string, until time.Time) error {
+	return RetryRaces("holding cluster "+clusterName, func() error {
+		meta, err := ReadRow[*Meta](ctx, store, Key{Cluster: clusterName, Sort: PrefixMeta}, "cluster "+clusterName)
+		if err != nil || meta == nil || !until.After(meta.HeldUntil) {
+			return err
+		}
+		next := *meta
+		next.Rev++
+		next.HeldUntil = until
+		_, err = store.Write(ctx, Write{Put: &next})
+		return err
+	})
 }

@@ -64,6 +64,9 @@ type Meta struct {
 	Version   int64     `json:"v"` // the placement version
 	CreatedAt time.Time `json:"ca"`
 	Short     string    `json:"sh"` // owner of standalone tasks, see [cluster.ShortKey]
+	// HeldUntil is until when callers leave the placement version to placement, see
+	// [HoldNarrowing]. Zero if placement has never had to ask for it.
+	HeldUntil time.Time `json:"hu,omitzero"`
 }
 
 // An Entry lists a cluster in the [Directory].

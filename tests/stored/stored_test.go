@@ -29,10 +29,10 @@ const root = "../.."
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
-		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity),
+		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
-		affinity),
+		affinity, holds),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -51,6 +51,10 @@ var immediateScaleOut = []string{
 // enoughHealthy is whether a service has enough healthy tasks, which the first two versions did not
 // write down.
 var enoughHealthy = []string{"service# *cluster.Service.ServiceStatus.EnoughHealthy"}
+
+// holds is until when callers leave the placement version to placement, which the first two
+// versions did not have.
+var holds = []string{"meta *state.Meta.HeldUntil"}
 
 // launchTypes returns the fields of the types that a group launches, which the first two versions
 // did not have.

@@ -15,9 +15,11 @@ import (
 )
 
 // 64 clients scale the 50 services of a cluster up and down, each as fast as it is answered. All of
-// these calls move the same placement version. No call fails, and a new service starts meanwhile.
+// these calls move the same placement version. No call fails, and a new service has its task within
+// five seconds while they go on.
 func TestManyClientsChangeOneCluster(t *testing.T) {
-	const clusterName, clients, services, lasts = "prod", 64, 50, 3 * time.Second
+	const clusterName, clients, services = "prod", 64, 50
+	const lasts, within = 3 * time.Second, 5 * time.Second // the load at least, the start of the new service
 	i, err := installation.Open(installation.Options{Data: t.TempDir(), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -49,10 +51,10 @@ func TestManyClientsChangeOneCluster(t *testing.T) {
 	}
 	var calls, failed atomic.Int64
 	var all sync.WaitGroup
-	end := time.Now().Add(lasts)
+	var loopsEnd atomic.Bool
 	for c := range clients {
 		all.Go(func() {
-			for n := c; time.Now().Before(end); n++ {
+			for n := c; !loopsEnd.Load(); n++ {
 				calls.Add(1)
 				if status, answer := send("UpdateService", `{"cluster":%q,"service":"s%d","desiredCount":%d}`,
 					clusterName,
@@ -66,7 +68,21 @@ func TestManyClientsChangeOneCluster(t *testing.T) {
 	begin := time.Now()
 	mustAnswer("CreateService", `{"cluster":%q,"serviceName":"new","taskDefinition":"web","desiredCount":1}`,
 		clusterName)
-	took := time.Since(begin)
+	answered := time.Since(begin)
+	placed := time.Duration(0)
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for ; placed == 0 && time.Since(begin) < 6*within || time.Since(begin) < lasts; <-pause.C {
+		_, answer := send("ListTasks", `{"cluster":%q,"serviceName":"new"}`, clusterName)
+		if placed == 0 && strings.Contains(answer, "arn:") {
+			placed = time.Since(begin)
+		}
+	}
+	loopsEnd.Store(true)
 	all.Wait()
-	t.Logf("%d calls, %d failed; the new service took %s", calls.Load(), failed.Load(), took)
+	t.Logf("%d calls, %d failed; CreateService was answered after %s, its task was placed after %s",
+		calls.Load(), failed.Load(), answered, placed)
+	if placed == 0 || placed > within {
+		t.Errorf("the new service had its task after %s, want within %s", placed, within)
+	}
 }

@@ -34,7 +34,7 @@ func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Config
 		if err != nil {
 			return err
 		}
-		return state.TryNarrowing(ctx, a.State, c.Cluster, func(stamp int64) ([]state.Write, error) {
+		return state.TryNarrowing(ctx, a.State, c.Cluster, a.Clock.Now(), func(stamp int64) ([]state.Write, error) {
 			next := *c
 			next.Head = cluster.Head{Cluster: c.Cluster, Rev: old.Rev + 1, Stamp: stamp}
 			return []state.Write{{Put: &next}}, nil

@@ -66,7 +66,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 		return writes, nil
 	}
 	err = a.retryRaces(ctx, "protecting tasks", func() error {
-		return state.TryNarrowing(ctx, a.State, clusterName, protect)
+		return state.TryNarrowing(ctx, a.State, clusterName, a.Clock.Now(), protect)
 	})
 	if errors.Is(err, errUnchanged) {
 		err = nil

@@ -93,7 +93,7 @@ func (a *Dependencies) editServiceRules(
 // commitService writes a service and its history in one commit that moves the placement version. A
 // decision that was made about the service as it was then fails to commit.
 func (a *Dependencies) commitService(ctx context.Context, old, s *cluster.Service) error {
-	return state.TryNarrowing(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
+	return state.TryNarrowing(ctx, a.State, s.Cluster, a.Clock.Now(), func(stamp int64) ([]state.Write, error) {
 		row := *s
 		row.Stamp = stamp
 		return append([]state.Write{{Put: &row}}, a.historyWrites(old, s)...), nil

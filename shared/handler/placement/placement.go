@@ -80,7 +80,8 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	delete(h.warm, name) // trusted again only when this batch is done
 	warm.Snap.DropExpired(h.Clock.Now())
 	changes := warm.ObserveRecords(records)
-	for range state.MaxRaces {
+	begin := h.Clock.Now()
+	for races := range state.MaxRaces {
 		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {
 			return err
 		}
@@ -91,6 +92,10 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 		var c *state.Conflict
 		if errors.As(err, &c) {
 			h.Telemetry.AddCount(handler.CommitsLost, 1)
+			if races >= racesBeforeHold {
+				h.holdCallers(ctx, name, h.Clock.Now().Sub(begin))
+			}
+			begin = h.Clock.Now()
 			snap, err := snapshot.Load(ctx, h.State, name)
 			if err != nil {
 				return err
@@ -107,6 +112,26 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 		return nil
 	}
 	return fmt.Errorf("deciding: lost %d races", state.MaxRaces)
+}
+
+// racesBeforeHold is how many races a decision may lose before callers have to wait for it.
+const racesBeforeHold = 2
+
+// A hold lasts for several times what the last attempt took, within these bounds. Callers give up
+// after ten seconds.
+const (
+	minHold, maxHold = 50 * time.Millisecond, 4 * time.Second
+	holdFactor       = 4
+)
+
+// holdCallers makes callers of the API leave the placement version alone while the decision is made
+// again. took is how long the attempt took that has lost the race. Without the hold the decision
+// may still win, so an error is only logged.
+func (h *Handler) holdCallers(ctx context.Context, name string, took time.Duration) {
+	d := min(max(holdFactor*took, minHold), maxHold)
+	if err := state.HoldNarrowing(ctx, h.State, name, h.Clock.Now().Add(d)); err != nil {
+		handler.Logger(h.Log).Warn("callers are not held", "cluster", name, "error", err)
+	}
 }
 
 // isOverdueSweepRow reports whether the record is the deletion of a due row that a sweep had
