@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
-	"time"
 
 	"berth/shared/state"
 )
@@ -180,22 +179,4 @@ func (i *invocation) endInvocation(err error) {
 	if !f.runtime.stopped {
 		i.finish(err)
 	}
-}
-
-// runSchedule invokes the function for a schedule. If that fails, it does so again after one
-// minute, and after two more, as Lambda does with asynchronous invocations (Lambda, error handling
-// for asynchronous invocation).
-func (f *function) runSchedule(name string, attempt int) {
-	f.count.Schedules[name]++
-	call := func(ctx context.Context, fn Function) error {
-		if fn.Schedule == nil {
-			return errors.New("the function handles no schedule")
-		}
-		return fn.Schedule(ctx, name)
-	}
-	f.startInvocation(call, func(err error) {
-		if err != nil && attempt < f.wiring.AsyncRetries {
-			f.runtime.scheduleAfter(time.Duration(attempt+1)*time.Minute, func() { f.runSchedule(name, attempt+1) })
-		}
-	})
 }

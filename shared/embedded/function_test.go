@@ -198,6 +198,36 @@ func TestSchedules(t *testing.T) {
 		w.run(119 * time.Minute)
 		equal(t, "ticks", got, []string{"1h0m0s", "1h1m0s", "1h3m0s"})
 	})
+	t.Run("FailedTickIsReportedWhenGivenUp", func(t *testing.T) {
+		for _, c := range []struct {
+			name, config, condition string
+			ticks                   int
+		}{
+			{"AfterItsRetries", "MaximumRetryAttempts: 1", "RetriesExhausted", 2},
+			{"AtItsAge", "MaximumEventAgeInSeconds: 100", "EventAgeExceeded", 2},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				config := "      EventInvokeConfig:\n        " + c.config + `
+        DestinationConfig: {OnFailure: {Type: SQS, Destination: !GetAtt Jobs.Arn}}
+      Events:`
+				text := template(strings.Replace(minutely, "1 minute", "1 hour", 1), jobs)
+				w := open(t, strings.Replace(text, "      Events:", config, 1), nil)
+				ticks := 0
+				w.worker.Schedule = func(context.Context, string) error { ticks++; return errors.New("no room") }
+				w.runtime.Start()
+				w.run(90 * time.Minute)
+				equal(t, "attempts", ticks, c.ticks)
+				reports := w.runtime.VisibleMessages("Jobs")
+				equal(t, "reports", len(reports), 1)
+				for _, part := range []string{c.condition, `"schedule":"due"`, "no room",
+					`"approximateInvokeCount":2`} {
+					if !strings.Contains(string(reports[0].Body), part) {
+						t.Errorf("report %s, want %s in it", reports[0].Body, part)
+					}
+				}
+			})
+		}
+	})
 	t.Run("FaultSkipsATick", func(t *testing.T) {
 		w := open(t, template(minutely), func(o *embedded.RuntimeOptions) {
 			o.Faults.Schedule = func(function, name string) bool { return function+name == "workerdue" }

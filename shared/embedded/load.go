@@ -135,15 +135,37 @@ func (t *template) readFunctionWiring(id string, p, defaults *section) *Function
 		t.addError(p.keyPath("CodeUri"), "must name the function's folder")
 	}
 	f.Timeout = secondsToDuration(p.boundedNumber("Timeout", defaults.boundedNumber("Timeout", 3, 1, 900), 1, 900))
-	async := p.childSection("EventInvokeConfig")
-	f.AsyncRetries = async.boundedNumber("MaximumRetryAttempts", 2, 0, 2)
-	async.rejectUnreadKeys()
+	f.Async = readAsyncConfig(p.childSection("EventInvokeConfig"))
 	events := p.childSection("Events")
 	for _, name := range events.keyNames() {
 		f.addEventSource(events.childSection(name))
 	}
 	p.rejectUnreadKeys(inert...)
 	return f
+}
+
+// readAsyncConfig reads the settings of asynchronous invocations (Lambda, error handling for
+// asynchronous invocation).
+func readAsyncConfig(s *section) AsyncConfig {
+	defer s.rejectUnreadKeys()
+	return AsyncConfig{
+		Retries:   s.boundedNumber("MaximumRetryAttempts", 2, 0, 2),
+		MaxAge:    secondsToDuration(s.boundedNumber("MaximumEventAgeInSeconds", 21_600, 60, 21_600)),
+		OnFailure: s.readFailureQueue(),
+	}
+}
+
+// readFailureQueue reads the queue that gets a report of what was given up, "" for none.
+func (s *section) readFailureQueue() string {
+	if !s.hasKey("DestinationConfig") {
+		return ""
+	}
+	destination := s.childSection("DestinationConfig")
+	defer destination.rejectUnreadKeys()
+	failure := destination.childSection("OnFailure")
+	defer failure.rejectUnreadKeys()
+	failure.allowOnlyValue("Type", "SQS")
+	return failure.resourceRef("Destination", "Arn", typeQueue)
 }
 
 // addEventSource adds one entry of a function's Events.
@@ -214,14 +236,7 @@ func (s *section) readStreamSource() StreamSource {
 	} else if age != -1 {
 		s.t.addError(s.keyPath("MaximumRecordAgeInSeconds"), "must be -1 or from 60 to 604800, is %d", age)
 	}
-	if s.hasKey("DestinationConfig") {
-		destination := s.childSection("DestinationConfig")
-		failure := destination.childSection("OnFailure")
-		failure.allowOnlyValue("Type", "SQS")
-		source.OnFailure = failure.resourceRef("Destination", "Arn", typeQueue)
-		failure.rejectUnreadKeys()
-		destination.rejectUnreadKeys()
-	}
+	source.OnFailure = s.readFailureQueue()
 	return source
 }
 

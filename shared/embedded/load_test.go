@@ -23,7 +23,10 @@ Resources:
     Properties:
       CodeUri: functions/worker/
       ReservedConcurrentExecutions: !If [A, 1, 2]
-      EventInvokeConfig: {MaximumRetryAttempts: 0}
+      EventInvokeConfig:
+        MaximumRetryAttempts: 0
+        MaximumEventAgeInSeconds: 90
+        DestinationConfig: {OnFailure: {Destination: !GetAtt Dead.Arn, Type: SQS}}
       Events:
         Jobs:
           Type: SQS
@@ -68,7 +71,9 @@ func TestLoadTemplateReadsAllItKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := w.Functions["worker"]
-	equal(t, "function", []any{f.LogicalID, f.Timeout, f.AsyncRetries}, []any{"Worker", 20 * time.Second, 0})
+	equal(t, "function", []any{f.LogicalID, f.Timeout}, []any{"Worker", 20 * time.Second})
+	equal(t, "asynchronous invocations", f.Async, embedded.AsyncConfig{Retries: 0, MaxAge: 90 * time.Second,
+		OnFailure: "Dead"})
 	equal(t, "queue source", f.Queues, []embedded.QueueSource{{
 		Batching: embedded.Batching{BatchSize: 7, Window: 3 * time.Second}, Queue: "Jobs", Concurrency: 4,
 	}})

@@ -176,7 +176,7 @@ func (r *Runtime) TickSchedule(function, schedule string) error {
 	if f == nil {
 		return fmt.Errorf("invoking function %q: it has no event sources", function)
 	}
-	r.runOnLoop(func() { f.runSchedule(schedule, 0) })
+	r.runOnLoop(func() { f.runSchedule(tick{name: schedule, at: r.loop.Now()}) })
 	return nil
 }
 

@@ -19,11 +19,17 @@ type FunctionWiring struct {
 	Name      string
 	LogicalID string
 	Timeout   time.Duration
-	// AsyncRetries is how often a failed tick of a schedule is tried again (EventInvokeConfig).
-	AsyncRetries int
-	Queues       []QueueSource
-	Streams      []StreamSource
-	Schedules    []ScheduleSource
+	Async     AsyncConfig
+	Queues    []QueueSource
+	Streams   []StreamSource
+	Schedules []ScheduleSource
+}
+
+// AsyncConfig is EventInvokeConfig: it says what happens after a tick of a schedule has failed.
+type AsyncConfig struct {
+	Retries   int
+	MaxAge    time.Duration // of the tick, after which it is not tried again
+	OnFailure string        // queue that gets a report of a tick that was given up; empty for none
 }
 
 // Batching says when a batch is delivered: when BatchSize have gathered, or Window after the first.

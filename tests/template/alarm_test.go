@@ -72,10 +72,19 @@ func TestAlarms(t *testing.T) {
 			want("AWS/Lambda", "Throttles", name)
 			events := memberOf(p, "Events")
 			for j := 1; events != nil && j < len(events.Content); j += 2 {
-				if memberOf(events.Content[j], "Type").Value == "DynamoDB" {
+				switch memberOf(events.Content[j], "Type").Value {
+				case "DynamoDB":
 					want("AWS/Lambda", "IteratorAge", name)
+				case "ScheduleV2":
+					want("AWS/Lambda", "AsyncEventsReceived", name)
 				}
 			}
+		case "AWS::Events::Rule":
+			of := name
+			if own := memberOf(p, "Name"); own != nil {
+				of = referredResource(own)
+			}
+			want("AWS/Events", "FailedInvocations", of)
 		case "AWS::SQS::Queue":
 			metric := "ApproximateNumberOfMessagesVisible"
 			if memberOf(p, "RedrivePolicy") != nil {

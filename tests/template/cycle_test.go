@@ -39,9 +39,11 @@ func readTriggers(text []byte) (triggers, error) {
 			role := referredResource(memberOf(properties, "Role"))
 			roles[role] = append(roles[role], name)
 			e.addEventSources(name, memberOf(properties, "Events"))
+			e.addTrigger(name, failureQueue(memberOf(properties, "EventInvokeConfig")))
 		case "AWS::Events::Rule":
 			for _, target := range contentOf(memberOf(properties, "Targets")) {
 				e.addTrigger(name, referredResource(memberOf(target, "Arn")))
+				e.addTrigger(name, referredResource(memberOf(memberOf(target, "DeadLetterConfig"), "Arn")))
 			}
 		case "AWS::SQS::Queue":
 			// Nothing here reads dead letters, so a trigger of their queue ends there.
@@ -66,9 +68,14 @@ func (e triggers) addEventSources(function string, events *yaml.Node) {
 		for _, source := range []string{"Queue", "Stream", "Topic"} {
 			e.addTrigger(referredResource(memberOf(properties, source)), function)
 		}
-		e.addTrigger(function, referredResource(memberOf(memberOf(memberOf(properties, "DestinationConfig"),
-			"OnFailure"), "Destination")))
+		e.addTrigger(function, failureQueue(properties))
 	}
+}
+
+// failureQueue returns the queue that is told of what an event source or asynchronous invocations
+// give up, or "".
+func failureQueue(n *yaml.Node) string {
+	return referredResource(memberOf(memberOf(memberOf(n, "DestinationConfig"), "OnFailure"), "Destination"))
 }
 
 // triggeringActions are the actions by which a function can trigger something else.
@@ -187,6 +194,7 @@ func TestEveryCyclePassesThroughTheTable(t *testing.T) {
 		"Table PlacementFunction",
 		"PlacementFunction WakeQueue", "WakeQueue DispatchFunction", "DispatchFunction Table", "Table DispatchFunction",
 		"ApiFunction Table", "PlacementFunction StreamFailures",
+		"TaskStateChangeFunction FailedSweeps", "TaskEvents RuleDeadLetters",
 	} {
 		from, to, _ := strings.Cut(edge, " ")
 		if !slices.Contains(e[from], to) {

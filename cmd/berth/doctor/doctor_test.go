@@ -83,7 +83,8 @@ var faults = []fault{
 	{"RuleWithoutTarget", "rules", Fail, func(f *Facts) {
 		change(f.Rules, "TaskEvents", func(x *Rule) { x.Targets.Got = nil })
 	}, "rule TaskEvents: its targets are []", "put-targets --rule TaskEvents --event-bus-name default --targets " +
-		"Id=EventsQueue,Arn=arn:aws:sqs:eu-west-1:123456789012:prod-EventsQueue"},
+		"'Id=EventsQueue,Arn=arn:aws:sqs:eu-west-1:123456789012:prod-EventsQueue," +
+		"DeadLetterConfig={Arn=arn:aws:sqs:eu-west-1:123456789012:prod-RuleDeadLetters}'"},
 	{"ScheduleOff", "schedules", Fail, func(f *Facts) {
 		change(f.Schedules, "DispatchFunctionMinute", func(x *Schedule) {
 			x.State, x.Expression, x.Settings = "DISABLED", "rate(1 minute)", `{"Arn": "a"}`
@@ -103,6 +104,14 @@ var faults = []fault{
 	{"RecordsGivenUp", "dead letters", Fail, func(f *Facts) {
 		change(f.Queues, "StreamFailures", func(x *Queue) { x.InFlight = 2 })
 	}, "StreamFailures: 2 messages: stream records that a function gave up", "purge-queue --queue-url https://sqs."},
+	{"UndeliveredEvents", "dead letters", Fail, func(f *Facts) {
+		change(f.Queues, "RuleDeadLetters", func(x *Queue) { x.Visible = 1 })
+	}, "RuleDeadLetters: 1 message: events that rules could not put into their queues",
+		"purge-queue --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/prod-RuleDeadLetters"},
+	{"FailedSweeps", "dead letters", Fail, func(f *Facts) {
+		change(f.Queues, "FailedSweeps", func(x *Queue) { x.Visible = 1 })
+	}, "FailedSweeps: 1 message: scheduled runs of task-state-change that failed",
+		"purge-queue --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/prod-FailedSweeps"},
 	{"NewAccount", "quotas", Fail, func(f *Facts) { f.Lambda.Got = LambdaLimits{10, 10} },
 		"10 in the account, 10 of them unreserved", "--service-code lambda --quota-code L-B99A9384"},
 	{"ReservedByOthers", "quotas", Warn, func(f *Facts) { f.Lambda.Got.Unreserved = 9 }, "9 of them unreserved",

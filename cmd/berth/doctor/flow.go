@@ -72,9 +72,9 @@ func (f *Facts) judgeRule(id string, p PlannedRule, got Rule) (found []Finding) 
 			found = append(found, Finding{Verdict: Fail, Thing: thing,
 				Value: fmt.Sprintf("its targets are %q", got.Targets.Got), Expected: arn,
 				Remedy: "Give it the queue as a target again",
-				Command: f.aws("events put-targets --rule %s --event-bus-name %s --targets Id=%s,Arn=%s", got.Name,
-					got.Bus,
-					queue, arn)})
+				Command: f.aws("events put-targets --rule %s --event-bus-name %s --targets "+
+					"'Id=%s,Arn=%s,DeadLetterConfig={Arn=%s}'", got.Name, got.Bus, queue, arn,
+					f.Queues[p.DeadLetters].Got.ARN)})
 		}
 	}
 	return found
@@ -149,8 +149,8 @@ func checkDeadLetters(f *Facts) Check {
 		sortedReads(f, letters, f.Queues, f.judgeDeadLetters)...)
 }
 
-// judgeDeadLetters finds messages. Those of a queue can be put back; records that were given up
-// cannot, and the schedules have made up for them.
+// judgeDeadLetters finds messages. Those of a queue can be put back; what else was given up cannot,
+// and the schedules have made up for it.
 func (f *Facts) judgeDeadLetters(id string, p PlannedQueue, got Queue) []Finding {
 	if got.Visible+got.InFlight == 0 {
 		return nil
@@ -160,10 +160,20 @@ func (f *Facts) judgeDeadLetters(id string, p PlannedQueue, got Queue) []Finding
 		value += ", the oldest for " + got.OldestAge.Round(time.Second).String()
 	}
 	if p.Source == "" {
-		return []Finding{{Verdict: Fail, Thing: id, Value: value + ": stream records that a function gave up",
-			Expected: "none",
-			Remedy: "Read which records (they stay in the stream for a day) and why in the function's log. " +
-				"Schedules and sweeps have done their work. Then empty the queue",
+		what, remedy := "stream records that a function gave up",
+			"Read which records (they stay in the stream for a day) and why in the function's log. "+
+				"Schedules and sweeps have done their work. Then empty the queue"
+		switch {
+		case p.Rules:
+			what, remedy = "events that rules could not put into their queues",
+				"Read which rule and why in the messages' attributes RULE_ARN and ERROR_MESSAGE, and mend the "+
+					"queue's policy or key. The hourly sweep has done their work. Then empty the queue"
+		case p.Schedules != "":
+			what = "scheduled runs of " + f.Plan.folderOf(p.Schedules) + " that failed"
+			remedy = "Read why in responsePayload of the messages and in the function's log (" +
+				f.logCommand(p.Schedules) + "). The next run does their work. Then empty the queue"
+		}
+		return []Finding{{Verdict: Fail, Thing: id, Value: value + ": " + what, Expected: "none", Remedy: remedy,
 			Command: f.aws("sqs purge-queue --queue-url %s", got.URL)}}
 	}
 	function := f.Plan.consumerOf(p.Source)

@@ -43,18 +43,23 @@ type PlannedMapping struct {
 	Concurrency     int
 }
 
-// PlannedRule is a rule on a bus ("" for the default one) with its queues.
+// PlannedRule is a rule on a bus ("" for the default one) with its queues, and the queue of what
+// it cannot deliver.
 type PlannedRule struct {
-	Bus    string
-	Queues []string
+	Bus         string
+	Queues      []string
+	DeadLetters string
 }
 
 // PlannedSchedule is a schedule that invokes a function.
 type PlannedSchedule struct{ Function string }
 
-// PlannedQueue is a queue. Of dead letters, Source is the queue that they come from.
+// PlannedQueue is a queue. Of dead letters, Source is the queue that they come from, Rules says
+// that they come from rules, and Schedules is the function whose scheduled runs they are.
 type PlannedQueue struct {
 	DeadLetters, Source string
+	Rules               bool
+	Schedules           string
 }
 
 // NewPlan reads a template with the parameters, conditions and resources of a stack filled in.
@@ -112,6 +117,16 @@ func (p *Plan) addFunction(r *resolver, id string, n *yaml.Node, shared map[stri
 	f := PlannedFunction{Role: referenceOf(memberOf(n, "Role")), Variables: maps.Clone(shared)}
 	maps.Copy(f.Variables, r.variablesOf(memberOf(n, "Environment")))
 	p.Functions[id] = f
+	async := memberOf(n, "EventInvokeConfig")
+	if async != nil {
+		p.Resources[id+"EventInvokeConfig"] = "AWS::Lambda::EventInvokeConfig"
+	}
+	failures := memberOf(memberOf(async, "DestinationConfig"), "OnFailure")
+	if queue := referenceOf(memberOf(failures, "Destination")); queue != "" {
+		q := p.Queues[queue]
+		q.Schedules = id
+		p.Queues[queue] = q
+	}
 	if memberOf(n, "FunctionUrlConfig") != nil {
 		p.Resources[id+"Url"] = "AWS::Lambda::Url"
 	}
@@ -170,7 +185,13 @@ func (p *Plan) addRule(id string, n *yaml.Node) {
 	if targets := memberOf(n, "Targets"); targets != nil {
 		for _, t := range targets.Content {
 			rule.Queues = append(rule.Queues, referenceOf(memberOf(t, "Arn")))
+			rule.DeadLetters = referenceOf(memberOf(memberOf(t, "DeadLetterConfig"), "Arn"))
 		}
+	}
+	if rule.DeadLetters != "" {
+		q := p.Queues[rule.DeadLetters]
+		q.Rules = true
+		p.Queues[rule.DeadLetters] = q
 	}
 	p.Rules[id] = rule
 }
