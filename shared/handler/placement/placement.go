@@ -78,9 +78,9 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 		return err
 	}
 	delete(h.warm, name) // trusted again only when this batch is done
-	warm.Snap.DropExpired(h.Clock.Now())
-	changes := warm.ObserveRecords(records)
 	begin := h.Clock.Now()
+	warm.Snap.DropExpired(begin)
+	changes := warm.ObserveRecords(records)
 	for races := range state.MaxRaces {
 		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {
 			return err
