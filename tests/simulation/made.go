@@ -45,7 +45,7 @@ const (
 	// leaves something behind.
 	ForgetsCreation MadeBug = "it is not remembered when a creation began"
 	// OldUserData leaves the group with the launch template version that it has, if only the user
-	// data is another.
+	// data is another. An update to such a version never ends.
 	OldUserData MadeBug = "nodes are launched with the labels of before"
 	// LosesUserData makes versions of launch templates without what joins the cluster, where the
 	// callers' template has user data of its own.
@@ -58,7 +58,7 @@ const (
 
 // MadeBugs has the bugs with what finds each of them.
 var MadeBugs = map[MadeBug]string{
-	ForgetsCreation: "is left behind", OldUserData: "user data", LosesUserData: "user data",
+	ForgetsCreation: "is left behind", OldUserData: "is still UPDATING", LosesUserData: "user data",
 	KeepsLabels: "has the label", NoMadeNet: "is still",
 }
 
