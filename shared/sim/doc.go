@@ -14,6 +14,7 @@
 //	ecs          clusters, task definitions, container instances, tasks, and the agents that run them
 //	cloudwatch   metrics, alarms
 //	autoscaling  groups, their policies and activities; launches machines that ecs registers
+//	servicequotas quotas, what is used of them
 //	balancing    target groups and Cloud Map services
 //
 // A package imports only packages above it in this list. Where a service needs one that it does not

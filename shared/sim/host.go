@@ -30,6 +30,19 @@ func (h hosts) Hosts() []ec2.Host {
 	return all
 }
 
+// runningVCPUs returns the vCPUs of the machines that are there, by instance type. It belongs in a
+// step.
+func (a *AWS) runningVCPUs() map[string]int {
+	running := map[string]int{}
+	for _, h := range (hosts{a}).Hosts() {
+		if h.State == ec2.HostRunning || h.State == ec2.HostPending {
+			t, _ := ec2.InstanceType(h.Type) // machines of the user's own making have no vCPUs at EC2
+			running[h.Type] += t.VCPUs
+		}
+	}
+	return running
+}
+
 // TerminateHost implements [ec2.Hosts].
 func (h hosts) TerminateHost(id string, now time.Time) {
 	if !h.Machines.TerminateHost(id, now) {

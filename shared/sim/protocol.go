@@ -18,7 +18,7 @@ const maxRequest = 1 << 20
 
 // ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates, instances), Elastic
 // Load Balancing (both versions), Cloud Map, CloudWatch (metrics, alarms), IAM (roles, instance
-// profiles) and Systems Manager (images), with the operations that Berth and the tools that set up
+// profiles) and Systems Manager (images) and Service Quotas, with the operations that Berth and the tools that set up
 // its machines use. It passes all other requests to next. It refuses operations and parameters that
 // it does not simulate, and names them.
 //
@@ -40,9 +40,10 @@ func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 		target, discovery := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "Route53AutoNaming_v20170314.")
 		alarm, alarms := strings.CutPrefix(r.URL.Path, "/service/GraniteServiceVersion20100801/operation/")
 		metrics, plain := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "GraniteServiceVersion20100801.")
+		quota, quotas := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "ServiceQuotasV20190624.")
 		parameter, parameters := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "AmazonSSM.")
 		form := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
-		if r.Method != http.MethodPost || !discovery && !alarms && !plain && !parameters && !form {
+		if r.Method != http.MethodPost || !discovery && !alarms && !plain && !parameters && !quotas && !form {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -62,6 +63,8 @@ func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 			a.CloudWatch.ServeOperation(w, protocol.JSON, metrics, body)
 		case parameters:
 			a.Templates.ServeParameters(w, parameter, body)
+		case quotas:
+			a.Quotas.ServeJSON(w, quota, body)
 		default:
 			protocol.ServeQuery(r.Context(), services, w, body)
 		}

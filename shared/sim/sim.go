@@ -13,6 +13,7 @@ import (
 	"berth/shared/sim/ecs"
 	"berth/shared/sim/iam"
 	"berth/shared/sim/kernel"
+	"berth/shared/sim/servicequotas"
 )
 
 // Options configure the simulated AWS.
@@ -59,6 +60,7 @@ type AWS struct {
 	Profiles     *iam.Profiles
 	Roles        *iam.Roles
 	Groups       *autoscaling.Groups
+	Quotas       *servicequotas.Service
 }
 
 // Open starts the simulated AWS, empty or as its file says.
@@ -83,8 +85,11 @@ func Open(o Options) (*AWS, error) {
 	a.Templates = ec2.NewTemplates(k)
 	a.Profiles = iam.NewProfiles(k)
 	a.Roles = iam.NewRoles(k, a.Profiles)
+	a.Quotas = servicequotas.NewService(k, a.runningVCPUs)
+	a.CloudWatch.ServeUsage(a.Quotas.Usage)
 	a.Groups = autoscaling.NewGroups(k, autoscaling.Options{
 		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch, HasProfile: a.Profiles.Exists,
+		HasRoom:     a.Quotas.HasRoom,
 		EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
 		LaunchAfter: cmp.Or(o.LaunchAfter, 40*time.Second),
 	})
@@ -93,7 +98,7 @@ func Open(o Options) (*AWS, error) {
 		return a, nil
 	}
 	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Classic, a.Registries, a.CloudWatch, a.Templates, a.Profiles,
-		a.Roles, a.Groups); err != nil {
+		a.Roles, a.Quotas, a.Groups); err != nil {
 		return nil, err
 	}
 	return a, nil

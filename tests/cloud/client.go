@@ -121,6 +121,11 @@ func (c *Cloud) KillInstance(id string) error {
 	return c.callControl(http.MethodDelete, "/fleet/instances/"+id, nil)
 }
 
+// SetQuota sets a quota of the simulated account, which may be less than what is used.
+func (c *Cloud) SetQuota(service, code string, value float64) error {
+	return c.callControl(http.MethodPost, "/fleet/quotas/"+service+"/"+code, map[string]any{"value": value})
+}
+
 // DisconnectAgent disconnects a machine's agent from ECS.
 func (c *Cloud) DisconnectAgent(id string) error {
 	return c.callControl(http.MethodPost, "/fleet/instances/"+id+"/disconnect", nil)

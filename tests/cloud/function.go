@@ -66,7 +66,7 @@ func (c *Cloud) DeployedFunction(ctx context.Context, folder string) (lambda.Fun
 var simulatedServices = map[string][]string{
 	"ecs": {"ECS"}, "elasticloadbalancing": {"ELASTIC_LOAD_BALANCING", "ELASTIC_LOAD_BALANCING_V2"},
 	"servicediscovery": {"SERVICEDISCOVERY"}, "monitoring": {"CLOUDWATCH"}, "autoscaling": {"AUTO_SCALING"},
-	"ec2": {"EC2"}, "iam": {"IAM"}, "ssm": {"SSM"},
+	"ec2": {"EC2"}, "iam": {"IAM"}, "ssm": {"SSM"}, "servicequotas": {"SERVICE_QUOTAS"},
 }
 
 // IsSimulated reports whether the simulated AWS takes a service's calls. The service is the prefix

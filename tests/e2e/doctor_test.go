@@ -50,7 +50,7 @@ type plantedFault struct {
 	byRemedy bool
 }
 
-// examineFaults runs `berth doctor` on a healthy installation and with each of ten faults, as a
+// examineFaults runs `berth doctor` on a healthy installation and with each of eleven faults, as a
 // user who may read what its help lists, and no more.
 func examineFaults(t *testing.T, l *local) {
 	c := &clinic{capacityScenario: newCapacityScenario(t, l, "clinic"), local: l,
@@ -198,6 +198,14 @@ func (c *clinic) useVersion(version string) {
 	mustSucceed(c.groups.UpdateAutoScalingGroup(c.t.Context(), &autoscaling.UpdateAutoScalingGroupInput{
 		AutoScalingGroupName: &c.group, LaunchTemplate: &asgtypes.LaunchTemplateSpecification{
 			LaunchTemplateName: &c.group, Version: &version}}))(&c.scenario)
+}
+
+// setStandardQuota sets the quota of vCPUs of On-Demand Standard instances.
+func (c *clinic) setStandardQuota(value float64) {
+	c.t.Helper()
+	if err := c.local.SetQuota("ec2", "L-1216C47A", value); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 func (c *clinic) resize(desired int32) {
@@ -353,7 +361,11 @@ func (c *clinic) groupFaults() []plantedFault {
 			value:  "version 3 of launch template clinic-group has ECS_CLUSTER=other",
 			remedy: "aws ec2 create-launch-template-version --launch-template-name clinic-group --source-version 3",
 			plant:  func() { c.useVersion("3") }, heal: func() { c.useVersion("2") }},
-		{name: "AQuota", check: "quotas", value: "VcpuLimitExceeded",
+		{name: "AQuota", check: "quotas", value: "vCPUs of On-Demand Standard instances: ",
+			remedy: "request-service-quota-increase --service-code ec2 --quota-code L-1216C47A --desired-value ",
+			plant:  func() { c.setStandardQuota(2 * float64(inService())) },
+			heal:   func() { c.setStandardQuota(1e6) }, byRemedy: true},
+		{name: "ALaunchRefusedForAQuota", check: "quotas", value: "VcpuLimitExceeded",
 			remedy: "request-service-quota-increase --service-code ec2 --quota-code L-1216C47A",
 			plant: func() {
 				c.tag("berth-fleet:launch-failure", "VcpuLimitExceeded")

@@ -117,6 +117,8 @@ var rules = []rule{
 	{path: "shared/sim/ec2", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/iam", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/cloudwatch", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
+	{path: "shared/sim/servicequotas", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/sim/ec2",
+		"shared/cluster"}},
 	{path: "shared/sim/balancing", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/ecs", may: []string{"shared/sim/kernel", "shared/sim/ec2", "shared/constraint",
 		"shared/wire/awsjson", "shared/wire/shape", "shared/cluster"}},

@@ -29,6 +29,7 @@ const prefix = "/fleet/"
 //	POST   /fleet/tasks/ID/exit             {"exitCode"}: the task exits
 //	POST   /fleet/tasks/ID/health           {"healthy"}: all health checks of the task fail, or pass
 //	POST   /fleet/tasks/ID/target           {"reason"}: its target health checks fail; with an empty reason they pass
+//	POST   /fleet/quotas/SERVICE/CODE       {"value"}: the account's quota, which may be less than what is used
 //	POST   /fleet/zones/ZONE/out            {"cluster"}: its machines in the zone are terminated; returns their ids
 //
 // An instance has ECS's id or EC2's, a task ECS's or Berth's. A body, at least {}, is JSON and must
@@ -56,6 +57,7 @@ func Handler(f *sim.AWS, check func(*http.Request) error, next http.Handler) htt
 	mux.HandleFunc("POST /fleet/tasks/{id}/target", withBody(func(id string, in struct{ Reason string }) error {
 		return f.Machines.SetTargetHealth(id, in.Reason)
 	}))
+	mux.HandleFunc("POST /fleet/quotas/{service}/{id}", c.serveQuota)
 	mux.HandleFunc("POST /fleet/zones/{zone}/out", c.serveZoneOut)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, prefix) {
@@ -137,6 +139,13 @@ func (c *controls) serveAddInstances(w http.ResponseWriter, r *http.Request) {
 
 // maxNodes is the most container instances that ECS allows in a cluster.
 const maxNodes = 5000
+
+// serveQuota serves POST /fleet/quotas/SERVICE/CODE.
+func (c *controls) serveQuota(w http.ResponseWriter, r *http.Request) {
+	withBody(func(code string, in struct{ Value float64 }) error {
+		return c.fleet.Quotas.SetQuota(r.PathValue("service"), code, in.Value)
+	})(w, r)
+}
 
 // serveZoneOut serves POST /fleet/zones/ZONE/out.
 func (c *controls) serveZoneOut(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"regexp"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth"
+	"berth/shared/cluster"
 )
 
 // fault is one thing that is wrong with an installation, and the one finding that it makes.
@@ -118,6 +120,37 @@ var faults = []fault{
 		"--service-code lambda"},
 	{"NoMoreGroups", "quotas", Fail, func(f *Facts) { f.Scaling.Got = ScalingLimits{200, 200} },
 		"Auto Scaling groups: 200 of 200", "L-CDE20ADC --desired-value 400"},
+	{"FewGroupsLeft", "quotas", Warn, func(f *Facts) { f.Scaling.Got = ScalingLimits{180, 200} },
+		"Auto Scaling groups: 180 of 200", "--quota-code L-CDE20ADC --desired-value 400"},
+	{"NoMoreLaunchTemplates", "quotas", Fail, func(f *Facts) {
+		change(f.Quotas, LaunchTemplates, func(x *Quota) { x.Used.Got = 5000 })
+	}, "launch templates: 5000 of 5000", "--service-code ec2 --quota-code L-FB451C26 --desired-value 10000"},
+	{"FewInterfacesLeft", "quotas", Warn, func(f *Facts) {
+		change(f.Quotas, NetworkInterfaces, func(x *Quota) { x.Used.Got = 4500 })
+	}, "network interfaces: 4500 of 5000", "--service-code vpc --quota-code L-DF5E4CA3 --desired-value 10000"},
+	{"NoMoreVCPUs", "quotas", Fail, func(f *Facts) { f.useVCPUs("L-1216C47A", 32, 32) },
+		"vCPUs of On-Demand Standard instances: 32 of 32", "--quota-code L-1216C47A --desired-value 64"},
+	{"NoRoomForOneMachine", "quotas", Fail, func(f *Facts) { f.useVCPUs("L-1216C47A", 5, 4) },
+		"vCPUs of On-Demand Standard instances: 4 of 5", "--quota-code L-1216C47A --desired-value 10"},
+	{"NoQuotaOfVCPUs", "quotas", Fail, func(f *Facts) {
+		change(f.Groups, "forge-group", func(x *Group) { x.OnDemand = []string{"g5.12xlarge"} })
+		f.useVCPUs("L-DB2E81BA", 0, 0)
+	}, "vCPUs of On-Demand G and VT instances: 0 of 0", "--quota-code L-DB2E81BA --desired-value 48"},
+	{"FewSpotVCPUsLeft", "quotas", Warn, func(f *Facts) {
+		change(f.Groups, "forge-group", func(x *Group) { x.OnDemand, x.Spot = nil, []string{"m5.large"} })
+		f.useVCPUs("L-34B43A08", 100, 90)
+	}, "vCPUs of Spot Standard instances: 90 of 100", "--quota-code L-34B43A08 --desired-value 200"},
+	{"FewInstancesLeft", "quotas", Warn, func(f *Facts) {
+		c := &f.Clusters.Got[0]
+		for n := range 4499 {
+			id := fmt.Sprint("more-", n)
+			c.ECS.Got.Instances = append(c.ECS.Got.Instances, ECSInstance{ID: id, Status: "ACTIVE",
+				AgentConnected: true})
+			c.Known.Got = append(c.Known.Got, &cluster.Instance{ID: id, Status: "ACTIVE", AgentConnected: true})
+		}
+	}, "instances of cluster forge: 4500 of 5000", ""},
+	{"NoMoreServices", "quotas", Fail, func(f *Facts) { f.Clusters.Got[0].Services = 5000 },
+		"services of cluster forge: 5000 of 5000", "make deploy"},
 	{"NoMoreProcessors", "quotas", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group",
 			func(x *Group) { x.Failure.Got = "VcpuLimitExceeded - You have requested more" })
@@ -242,6 +275,12 @@ func TestNoFault(t *testing.T) {
 				x.Policies = []Policy{{[]Statement{{Effect: "Allow", Action: Texts{"*"}, Resource: Texts{"*"}}}}}
 			})
 		},
+		"AQuotaThatNothingMeets": func(f *Facts) { f.useVCPUs("L-417A185B", 0, 0) },
+		"NoUsageOfVCPUsAndNoMachine": func(f *Facts) {
+			change(f.Groups, "forge-group", func(x *Group) { x.OnDemand, x.Instances = []string{"p4d.24xlarge"}, nil })
+			f.Quotas[QuotaID{"ec2", "L-417A185B"}] = Read[Quota]{Got: Quota{Value: 96,
+				Used: Read[float64]{Err: ErrNoDatapoint}}}
+		},
 		"AReservationOfItsOwn": func(f *Facts) {
 			for id := range f.Functions {
 				change(f.Functions, id, func(x *Function) { x.Reserved.Got = new(5) })
@@ -338,6 +377,8 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 	deny(f.Rules, denied)
 	deny(f.Schedules, denied)
 	deny(f.Queues, denied)
+	deny(f.Quotas, denied)
+	f.VCPUs.Err = denied
 	f.Table.Err, f.Lambda.Err, f.Scaling.Err, f.Clusters = denied, denied, denied, Read[[]Cluster]{Err: denied}
 	r := Examine(f)
 	if r.Verdict != Unknown || r.Count(Unknown) != 11 {
@@ -355,9 +396,9 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 	}
 }
 
-func deny[T any](all map[string]Read[T], err error) {
-	for id := range all {
-		all[id] = Read[T]{Err: err}
+func deny[K comparable, T any](all map[K]Read[T], err error) {
+	for id, r := range all {
+		all[id] = Read[T]{Got: r.Got, Err: err}
 	}
 }
 
@@ -384,6 +425,44 @@ func TestReportsHaveAFixedOrder(t *testing.T) {
 			"12 checks are well.\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, text.String())
+		}
+	}
+}
+
+// A quota that may not be read is unknown. Of launch templates and network interfaces, AWS's value
+// for a new account then takes its place, unless more is used.
+func TestQuotasThatMayNotBeRead(t *testing.T) {
+	for used, want := range map[float64]Verdict{4499: Unknown, 4500: Warn, 5000: Fail, 5001: Unknown} {
+		f := newFacts(t)
+		deny(f.Quotas, &Denied{Action: "servicequotas:GetServiceQuota"})
+		change(f.Quotas, LaunchTemplates, func(x *Quota) { x.Used.Got = used })
+		c := checkQuotas(f)
+		if c.Verdict != want {
+			t.Errorf("%g launch templates: %s, want %s", used, c.Verdict, want)
+		}
+		last := c.Findings[len(c.Findings)-1]
+		if last.Verdict != Unknown || last.Value != "not checked: needs servicequotas:GetServiceQuota" {
+			t.Errorf("it does not say what it needs: %+v", last)
+		}
+	}
+}
+
+// Each instance type is under the quota that AWS's documentation of EC2's quotas names.
+func TestQuotasOfInstanceTypes(t *testing.T) {
+	for name, want := range map[string]struct{ onDemand, spot string }{
+		"m5.large": {"L-1216C47A", "L-34B43A08"}, "c7gn.xlarge": {"L-1216C47A", "L-34B43A08"},
+		"im4gn.large": {"L-1216C47A", "L-34B43A08"}, "t4g.small": {"L-1216C47A", "L-34B43A08"},
+		"g4dn.xlarge": {"L-DB2E81BA", "L-3819A6DF"}, "vt1.3xlarge": {"L-DB2E81BA", "L-3819A6DF"},
+		"p4d.24xlarge": {"L-417A185B", "L-7212CCBC"}, "p5en.48xlarge": {"L-417A185B", "L-C4BD4855"},
+		"inf2.xlarge": {"L-1945791B", "L-B5D1601B"}, "trn1.2xlarge": {"L-2C3B7624", "L-6B0D517C"},
+		"dl1.24xlarge": {"L-6E869C2A", "L-85EED4F7"}, "x2idn.16xlarge": {"L-7295265B", "L-E3A00192"},
+		"f2.6xlarge": {"L-74FC7D96", "L-88CF9481"}, "u-6tb1.metal": {"L-43DA4232", ""},
+		"hpc7a.96xlarge": {"L-F7808C92", ""}, "mac2.metal": {"", ""}, "edge": {"", ""},
+	} {
+		onDemand, _, _ := vcpuQuotaOf(name, false)
+		spot, _, _ := vcpuQuotaOf(name, true)
+		if onDemand.Code != want.onDemand || spot.Code != want.spot {
+			t.Errorf("%s is under %q and %q, want %v", name, onDemand.Code, spot.Code, want)
 		}
 	}
 }

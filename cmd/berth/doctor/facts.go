@@ -32,6 +32,8 @@ type Facts struct {
 	Queues    map[string]Read[Queue]
 	Lambda    Read[LambdaLimits]
 	Scaling   Read[ScalingLimits]
+	Quotas    map[QuotaID]Read[Quota]
+	VCPUs     Read[map[string]int] // by instance type, of those of the groups
 	Clusters  Read[[]Cluster]
 	Groups    map[string]Read[Group] // by name
 }
@@ -113,11 +115,21 @@ type LambdaLimits struct{ Concurrent, Unreserved int }
 // ScalingLimits are the account's limit of Auto Scaling groups, and how many there are.
 type ScalingLimits struct{ Groups, MaxGroups int }
 
+// QuotaID names a quota in Service Quotas.
+type QuotaID struct{ Service, Code string }
+
+// Quota is a quota of the account, and how much of it is used.
+type Quota struct {
+	Value float64
+	Used  Read[float64]
+}
+
 // Cluster is a cluster that Berth manages.
 type Cluster struct {
 	Name string
 	// Known are the instances that Berth knows, ECS what ECS itself has.
 	Known    Read[[]*cluster.Instance]
+	Services int // how many Berth has of it
 	ECS      Read[ECSCluster]
 	Capacity Read[*whatif.Capacity]
 }
@@ -145,6 +157,8 @@ type Group struct {
 	Failure Read[string]
 	// Template is the version of the launch template that the next machine is made of.
 	Template Read[Template]
+	// OnDemand and Spot are the instance types that it launches so.
+	OnDemand, Spot []string
 }
 
 // Member is an instance of a group. LaunchedAt is zero if it is unknown.
@@ -156,6 +170,10 @@ type Member struct {
 // Template is a version of a launch template.
 type Template struct {
 	Name, Version, UserData string
+	// InstanceType is "" if the group names the types. Spot says that its machines are Spot
+	// instances.
+	InstanceType string
+	Spot         bool
 	// Profile is the name or ARN of the instance profile, "" for none; Roles are its roles.
 	Profile string
 	Roles   Read[[]InstanceRole]

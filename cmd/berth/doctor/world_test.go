@@ -89,8 +89,19 @@ func newFacts(t *testing.T) *Facts {
 			Target: "arn:aws:lambda:eu-west-1:123456789012:function:" + f.physical(p.Function)}}
 	}
 	f.Lambda.Got, f.Scaling.Got = LambdaLimits{1000, 1000}, ScalingLimits{1, 500}
+	f.Quotas = map[QuotaID]Read[Quota]{}
+	for id := range AccountQuotas {
+		f.Quotas[id] = Read[Quota]{Got: Quota{Value: 5000, Used: Read[float64]{Got: 40}}}
+	}
 	f.addCluster("forge", 1)
+	f.VCPUs.Got = map[string]int{"m5.large": 2, "g5.12xlarge": 48}
+	f.useVCPUs("L-1216C47A", 32, 2)
 	return f
+}
+
+// useVCPUs sets a quota of EC2, and what is used of it.
+func (f *Facts) useVCPUs(code string, value, used float64) {
+	f.Quotas[QuotaID{"ec2", code}] = Read[Quota]{Got: Quota{Value: value, Used: Read[float64]{Got: used}}}
 }
 
 // addCluster adds a cluster with a capacity provider, whose group has n machines that have joined.
@@ -99,7 +110,7 @@ func (f *Facts) addCluster(name string, n int) {
 		Providers: map[string]*cluster.CapacityProvider{
 			"p": {Name: "p", Group: name + "-group", Clusters: []string{name}}}}}}
 	c.ECS.Got.Status = "ACTIVE"
-	g := Group{Name: name + "-group", Max: 6, Tags: map[string]string{handler.OwnerTag: f.Stack.Name}}
+	g := Group{Name: name + "-group", Max: 6, OnDemand: []string{"m5.large"}, Tags: map[string]string{handler.OwnerTag: f.Stack.Name}}
 	g.Template.Got = Template{Name: "workers", Version: "7", Profile: "node", UserData: userData("ECS_CLUSTER=" + name)}
 	g.Template.Got.Roles.Got = []InstanceRole{{Name: "node",
 		Role: Read[Role]{Got: Role{Managed: []string{"arn:aws:iam::aws:policy/service-role" + agentPolicy}}}}}
@@ -124,7 +135,7 @@ func userData(line string) string {
 }
 
 // change changes what was read of one thing.
-func change[T any](all map[string]Read[T], id string, do func(*T)) {
+func change[K comparable, T any](all map[K]Read[T], id K, do func(*T)) {
 	r := all[id]
 	do(&r.Got)
 	all[id] = r

@@ -246,6 +246,8 @@ func (e *scaler) launchInstance(g *group, now time.Time, zones []string) (ec2 st
 	plan, err := e.planLaunch(g, g.Template)
 	if err != nil {
 		fault = LaunchFault{Reason: err.Error()}
+	} else if !e.hasRoom(plan.machine.Type) {
+		fault = LaunchFault{Reason: failedLaunch("VcpuLimitExceeded")}
 	}
 	for _, zone := range zones {
 		if fault.Reason != "" && (fault.In == "" || fault.In == zone) {

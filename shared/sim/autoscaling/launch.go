@@ -98,14 +98,18 @@ func (e *scaler) launchFault(g *group) (fault LaunchFault) {
 		return fault
 	}
 	if code, zone, _ := strings.Cut(g.Tags[tagFailure], "@"); code != "" {
-		text := cmp.Or(failureTexts[code], "The tag "+tagFailure+" of the group says so.")
-		fault.In, fault.Reason = zone,
-			"Could not launch On-Demand Instances. "+code+" - "+text+" Launching EC2 instance failed."
+		fault.In, fault.Reason = zone, failedLaunch(code)
 	}
 	seconds, _ := strconv.Atoi(g.Tags[tagExtra])
 	fault.Slow, fault.Zone = time.Duration(seconds)*time.Second, g.Tags[tagZone]
 	fault.Silent, fault.NeverConnects = g.Tags[tagMachine] == neverRegister, g.Tags[tagMachine] == neverHealthy
 	return fault
+}
+
+// failedLaunch returns the message of an activity that fails for a code of EC2.
+func failedLaunch(code string) string {
+	text := cmp.Or(failureTexts[code], "The tag "+tagFailure+" of the group says so.")
+	return "Could not launch On-Demand Instances. " + code + " - " + text + " Launching EC2 instance failed."
 }
 
 // launchPlan is the machine that a launch template describes, and the cluster that it joins.

@@ -35,6 +35,9 @@ type Options struct {
 	Alarms    *cloudwatch.Service
 	// HasProfile reports whether an instance profile exists. It belongs in a step.
 	HasProfile func(name string) bool
+	// HasRoom reports whether the account's quotas allow one more machine of a type. It belongs in
+	// a step.
+	HasRoom func(machine string) bool
 	// EventSource is the source of the events of groups.
 	EventSource string
 	// LaunchAfter is how long a launch takes until the instance is in service.
@@ -50,6 +53,7 @@ type scaler struct {
 	templates   *ec2.Templates
 	alarms      *cloudwatch.Service
 	hasProfile  func(name string) bool
+	hasRoom     func(machine string) bool
 	eventSource string
 	launchAfter time.Duration
 	byName      map[string]*group // the rows of the table
@@ -67,6 +71,7 @@ func NewGroups(k *kernel.Kernel, o Options) *Groups {
 	table := kernel.NewTable[*group](bucket)
 	s := &scaler{
 		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, hasProfile: o.HasProfile,
+		hasRoom:     o.HasRoom,
 		eventSource: o.EventSource, launchAfter: o.LaunchAfter, byName: table.Rows,
 	}
 	o.Alarms.ObserveMetrics(s.applyPolicies)
@@ -102,7 +107,7 @@ func (e *Groups) Hosts() (hosts []ec2.Host, registered map[string]bool) {
 			}
 			plan, _ := e.planLaunch(e.byName[name], m.Template) // without its template, the image is not known
 			hosts = append(hosts, ec2.Host{ID: m.EC2, Zone: m.Zone, Type: m.Type, Image: plan.image, State: state,
-				LaunchedAt: m.LaunchedAt, Group: name})
+				LaunchedAt: m.LaunchedAt, Group: name, Interfaces: 1})
 		}
 	}
 	return hosts, registered

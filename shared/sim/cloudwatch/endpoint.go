@@ -181,12 +181,15 @@ func (a *api) getMetricStatistics(in *struct {
 			"The simulated fleet gives statistics of periods of 60 seconds")
 	}
 	list := []protocol.Tree{}
-	err := a.service.kernel.View(func(time.Time) error {
-		of := a.service.series[metricFromInput(in.Namespace, in.MetricName, in.Dimensions).MetricKey()]
-		if of == nil {
-			return nil
+	err := a.service.kernel.View(func(now time.Time) error {
+		metric := metricFromInput(in.Namespace, in.MetricName, in.Dimensions)
+		var samples []sample
+		if of := a.service.series[metric.MetricKey()]; of != nil {
+			samples = of.samples
+		} else if used, isUsage := a.service.usageOf(metric); isUsage {
+			samples = []sample{singleSample(now.Add(-time.Minute).Truncate(time.Minute), used)}
 		}
-		for _, s := range of.samples {
+		for _, s := range samples {
 			if s.At.Before(in.StartTime) || !s.At.Before(in.EndTime) {
 				continue
 			}

@@ -16,6 +16,7 @@ type Service struct {
 	eventSource string
 	series      map[string]*Series // by key of the metric
 	observe     func(s *Series, now time.Time)
+	usage       func(namespace, name string, dimensions map[string]string) (float64, bool)
 }
 
 // NewService returns a service whose alarms report state changes from an event source.
@@ -28,3 +29,17 @@ func NewService(k *kernel.Kernel, eventSource string) *Service {
 // ObserveMetrics calls f in the step that publishes a datapoint, after the alarms have been
 // evaluated.
 func (c *Service) ObserveMetrics(f func(s *Series, now time.Time)) { c.observe = f }
+
+// ServeUsage lets f give the values of metrics that nobody publishes: what the account uses now. It
+// is called in a step.
+func (c *Service) ServeUsage(f func(namespace, name string, dimensions map[string]string) (float64, bool)) {
+	c.usage = f
+}
+
+// usageOf returns the value of a usage metric; false for any other metric.
+func (c *Service) usageOf(m Metric) (float64, bool) {
+	if c.usage == nil {
+		return 0, false
+	}
+	return c.usage(m.Namespace, m.Name, m.Dimensions)
+}

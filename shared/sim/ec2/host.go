@@ -3,9 +3,11 @@ package ec2
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -19,6 +21,8 @@ type Host struct {
 	State                 HostState
 	LaunchedAt            time.Time
 	Group                 string // the Auto Scaling group that launched it, or ""
+	// Interfaces counts its network interfaces, those of its tasks too.
+	Interfaces int
 }
 
 // HostState is the state of an EC2 instance.
@@ -50,7 +54,8 @@ type Hosts interface {
 // HostActions returns the operations on EC2 instances that are simulated.
 func HostActions(k *kernel.Kernel, hosts Hosts) map[string]protocol.Action {
 	a := &hostAPI{k, hosts}
-	actions := map[string]protocol.Action{"DescribeInstances": protocol.StrictAction(a.describeInstances)}
+	actions := map[string]protocol.Action{"DescribeInstances": protocol.StrictAction(a.describeInstances),
+		"DescribeNetworkInterfaces": protocol.StrictAction(a.describeNetworkInterfaces)}
 	for name, change := range hostChanges(hosts) {
 		actions[name] = protocol.StrictAction(func(_ context.Context, in *instanceInput) (any, error) {
 			return a.changeHosts(in.InstanceId, change)
@@ -164,6 +169,51 @@ func (a *hostAPI) changeHosts(ids []string, change hostChange) (any, error) {
 		}
 		return nil
 	})
+	return out, err
+}
+
+// describeNetworkInterfaces describes the network interfaces of all hosts and their tasks. With a
+// filter it finds those of load balancers, which Terraform deletes after a load balancer; simulated
+// ones have none.
+func (a *hostAPI) describeNetworkInterfaces(_ context.Context, in *struct {
+	Filter []struct {
+		Name  string
+		Value []string
+	}
+	MaxResults int `default:"1000"`
+	NextToken  string
+}) (any, error) {
+	ofBalancer := false
+	for _, f := range in.Filter {
+		ofBalancer = ofBalancer || f.Name == "description" && len(f.Value) == 1 && strings.HasPrefix(f.Value[0], "ELB ")
+	}
+	if len(in.Filter) > 0 && !ofBalancer {
+		return nil, cluster.Errorf("InvalidParameterValue",
+			"The simulated fleet finds network interfaces by a load balancer's description alone (ELB NAME), or all")
+	}
+	type item struct {
+		ID   string `xml:"networkInterfaceId"`
+		Host string `xml:"attachment>instanceId"`
+	}
+	var all []item
+	err := a.kernel.View(func(time.Time) error {
+		for _, h := range a.hosts.Hosts() {
+			for n := range h.Interfaces {
+				if !ofBalancer {
+					all = append(all, item{fmt.Sprintf("eni-%s%03x", strings.TrimPrefix(h.ID, "i-"), n), h.ID})
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out struct {
+		Interfaces []item `xml:"networkInterfaceSet>item"`
+		Next       string `xml:"nextToken,omitempty"`
+	}
+	out.Interfaces, out.Next, err = protocol.PageOf(all, in.NextToken, in.MaxResults, 1000)
 	return out, err
 }
 

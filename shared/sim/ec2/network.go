@@ -2,7 +2,6 @@ package ec2
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"berth/shared/cluster"
@@ -78,28 +77,4 @@ func (a *api) describeSecurityGroups(ctx context.Context, in *struct{ GroupId []
 		out.Groups = append(out.Groups, xmlSecurityGroup{id, a.kernel.Account.ID})
 	}
 	return out, nil
-}
-
-// describeNetworkInterfaces finds the network interfaces of load balancers, which Terraform deletes
-// after a load balancer. Simulated ones have none.
-func (a *api) describeNetworkInterfaces(_ context.Context, in *struct {
-	Filter []struct {
-		Name  string
-		Value []string
-	}
-	MaxResults, NextToken string
-}) (any, error) {
-	ofBalancer := slices.ContainsFunc(in.Filter, func(f struct {
-		Name  string
-		Value []string
-	}) bool {
-		return f.Name == "description" && len(f.Value) == 1 && strings.HasPrefix(f.Value[0], "ELB ")
-	})
-	if !ofBalancer {
-		return nil, cluster.Errorf("InvalidParameterValue",
-			"The simulated fleet finds network interfaces by a load balancer's description alone (ELB NAME)")
-	}
-	return struct {
-		Interfaces []struct{} `xml:"networkInterfaceSet>item"`
-	}{}, nil
 }

@@ -29,7 +29,6 @@ func (e *Templates) QueryService() protocol.QueryService {
 			"DescribeInstanceTypes":          protocol.StrictAction(a.describeInstanceTypes),
 			"DescribeLaunchTemplateVersions": protocol.StrictAction(a.describeLaunchTemplateVersions),
 			"DescribeLaunchTemplates":        protocol.StrictAction(a.describeLaunchTemplates),
-			"DescribeNetworkInterfaces":      protocol.StrictAction(a.describeNetworkInterfaces),
 			"DescribeSecurityGroups":         protocol.StrictAction(a.describeSecurityGroups),
 			"DescribeSubnets":                protocol.StrictAction(a.describeSubnets),
 			"GetInstanceTypesFromInstanceRequirements": protocol.StrictAction(

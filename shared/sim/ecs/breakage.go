@@ -105,15 +105,16 @@ func (e *Machines) Hosts() (hosts []ec2.Host) {
 	}
 	slices.SortFunc(all, func(a, b *instance) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, i := range all {
-		state := ec2.HostRunning
+		state, interfaces := ec2.HostRunning, 1+i.countInterfaces()
 		switch i.state() {
 		case MachineTerminated:
-			state = ec2.HostTerminated
+			state, interfaces = ec2.HostTerminated, 0
 		case MachineStopped:
 			state = ec2.HostStopped
 		}
 		hosts = append(hosts, ec2.Host{ID: i.EC2, Zone: i.Zone, Type: i.attributeValue(cluster.AttributeInstanceType),
-			Image: i.attributeValue("ecs.ami-id"), State: state, LaunchedAt: i.RegisteredAt})
+			Image: i.attributeValue("ecs.ami-id"), State: state, LaunchedAt: i.RegisteredAt,
+			Interfaces: interfaces})
 	}
 	return hosts
 }

@@ -116,7 +116,8 @@ var deniedCodes = []string{"AccessDenied", "AccessDeniedException", "Unauthorize
 	"AccessDeniedException.Forbidden"}
 
 // missingCodes are parts of the codes by which services say that a thing does not exist.
-var missingCodes = []string{"NotFound", "NoSuchEntity", "NonExistent", "QueueDoesNotExist", "ResourceNotFoundException"}
+var missingCodes = []string{"NotFound", "NoSuchEntity", "NonExistent", "QueueDoesNotExist", "ResourceNotFoundException",
+	"NoSuchResource"}
 
 // explain turns the error of a call into one of package doctor, with the permission that it needs.
 func explain(action string, err error) error {

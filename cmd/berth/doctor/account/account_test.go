@@ -20,7 +20,7 @@ var calls = regexp.MustCompile(`r\.(?:callForm|callJSON|getPath)\(ctx, (\w+),\s+
 func TestActionsAreThoseOfTheCalls(t *testing.T) {
 	prefixes := map[string]string{"cloudFormation": "cloudformation", "autoScaling": "autoscaling",
 		"dynamoDB":   "dynamodb",
-		"cloudWatch": "cloudwatch"}
+		"cloudWatch": "cloudwatch", "serviceQuotas": "servicequotas"}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

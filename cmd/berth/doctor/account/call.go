@@ -37,7 +37,9 @@ var (
 		target: "AmazonEC2ContainerServiceV20141113."}
 	cloudWatch = api{Service: client.Service{Signing: "monitoring", Host: "monitoring", Variable: "CLOUDWATCH"},
 		contentType: jsonZero, target: "GraniteServiceVersion20100801."}
-	lambda    = api{Service: client.Service{Signing: "lambda", Host: "lambda", Variable: "LAMBDA"}}
+	lambda        = api{Service: client.Service{Signing: "lambda", Host: "lambda", Variable: "LAMBDA"}}
+	serviceQuotas = api{Service: client.Service{Signing: "servicequotas", Host: "servicequotas",
+		Variable: "SERVICE_QUOTAS"}, contentType: jsonOne, target: "ServiceQuotasV20190624."}
 	scheduler = api{Service: client.Service{Signing: "scheduler", Host: "scheduler", Variable: "SCHEDULER"}}
 )
 
@@ -49,7 +51,8 @@ var Actions = []string{
 	"cloudformation:DescribeStacks", "cloudformation:ListStackResources",
 	"cloudwatch:GetMetricStatistics",
 	"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive",
-	"ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions",
+	"ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions",
+	"ec2:DescribeLaunchTemplates", "ec2:DescribeNetworkInterfaces",
 	"ecs:DescribeClusters", "ecs:DescribeContainerInstances", "ecs:ListContainerInstances",
 	"events:DescribeRule", "events:ListTargetsByRule",
 	"iam:GetInstanceProfile", "iam:GetPolicy", "iam:GetPolicyVersion", "iam:GetRole", "iam:GetRolePolicy",
@@ -57,6 +60,7 @@ var Actions = []string{
 	"lambda:GetAccountSettings", "lambda:GetEventSourceMapping", "lambda:GetFunctionConcurrency",
 	"lambda:GetFunctionConfiguration",
 	"scheduler:GetSchedule",
+	"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota",
 	"sqs:GetQueueAttributes",
 }
 

@@ -32,8 +32,9 @@ func (r *reader) callBerth(ctx context.Context, target string, in, out any) erro
 const ecsTarget, berthTarget = "AmazonEC2ContainerServiceV20141113.", "Berth_20261121."
 
 // readClusters reads Berth's clusters from its API, each of them at ECS, and the Auto Scaling
-// groups that they use.
+// groups that they use with the quotas that these meet.
 func (r *reader) readClusters(ctx context.Context, f *doctor.Facts) {
+	defer (&quotaReader{&r.services}).readQuotas(ctx, f)
 	var names []string
 	in := map[string]any{}
 	for range maxPages {
@@ -57,7 +58,8 @@ func (r *reader) readClusters(ctx context.Context, f *doctor.Facts) {
 	var wait sync.WaitGroup
 	for i, name := range names {
 		wait.Go(func() {
-			clusters[i] = doctor.Cluster{Name: name, Known: resultOf(r.readKnown(ctx, name)),
+			known, services, err := r.readKnown(ctx, name)
+			clusters[i] = doctor.Cluster{Name: name, Known: resultOf(known, err), Services: services,
 				ECS: resultOf(r.readECS(ctx, name)), Capacity: resultOf(r.readCapacity(ctx, name))}
 		})
 	}
@@ -66,25 +68,32 @@ func (r *reader) readClusters(ctx context.Context, f *doctor.Facts) {
 	(&groupReader{&r.services}).readGroups(ctx, f)
 }
 
-// readKnown reads the instances that Berth knows.
-func (r *reader) readKnown(ctx context.Context, name string) (known []*cluster.Instance, err error) {
+// readKnown reads the instances that Berth knows, and counts its services.
+func (r *reader) readKnown(ctx context.Context, name string) (
+	known []*cluster.Instance, services int, err error,
+) {
 	for token := ""; ; {
 		var page berthapi.RowsOutput
 		if err := r.callBerth(ctx, berthTarget+"ListClusterRows", berthapi.RowsInput{Cluster: name, NextToken: token},
 			&page); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for _, row := range page.Rows {
 			decoded, err := state.DecodeRow(row.Sort, row.Row)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
-			if i, isInstance := decoded.(*cluster.Instance); isInstance {
-				known = append(known, i)
+			switch row := decoded.(type) {
+			case *cluster.Instance:
+				known = append(known, row)
+			case *cluster.Service:
+				if row.Status != cluster.ServiceInactive {
+					services++
+				}
 			}
 		}
 		if token = page.NextToken; token == "" {
-			return known, nil
+			return known, services, nil
 		}
 	}
 }

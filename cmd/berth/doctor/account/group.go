@@ -33,6 +33,11 @@ type describedGroup struct {
 	} `xml:"Instances>member"`
 	Template *templateReference `xml:"LaunchTemplate"`
 	Mixed    *templateReference `xml:"MixedInstancesPolicy>LaunchTemplate>LaunchTemplateSpecification"`
+	// Types override the template's. OnDemandShare is the percentage above OnDemandBase that is
+	// On-Demand: 100 unless set.
+	Types         []string `xml:"MixedInstancesPolicy>LaunchTemplate>Overrides>member>InstanceType"`
+	OnDemandBase  int      `xml:"MixedInstancesPolicy>InstancesDistribution>OnDemandBaseCapacity"`
+	OnDemandShare *int     `xml:"MixedInstancesPolicy>InstancesDistribution>OnDemandPercentageAboveBaseCapacity"`
 }
 
 // describeGroups reads groups by name. One that does not exist is missing.
@@ -66,10 +71,36 @@ func (r *groupReader) describeGroups(ctx context.Context, names []string) map[st
 			g.Template.Err = doctor.ErrUnsupported
 		} else {
 			g.Template = resultOf(r.readTemplate(ctx, reference))
+			g.OnDemand, g.Spot = d.marketsOf(&g.Template.Got)
 		}
 		out[d.Name] = resultOf(g, nil)
 	}
 	return out
+}
+
+// marketsOf returns the instance types that the group launches On-Demand and as Spot.
+func (d *describedGroup) marketsOf(t *doctor.Template) (onDemand, spot []string) {
+	types := d.Types
+	if len(types) == 0 && t.InstanceType != "" {
+		types = []string{t.InstanceType}
+	}
+	if d.Mixed == nil {
+		if t.Spot {
+			return nil, types
+		}
+		return types, nil
+	}
+	share := 100
+	if d.OnDemandShare != nil {
+		share = *d.OnDemandShare
+	}
+	if share > 0 || d.OnDemandBase > 0 {
+		onDemand = types
+	}
+	if share < 100 {
+		spot = types
+	}
+	return onDemand, spot
 }
 
 // readTemplate reads a version of a launch template.
@@ -84,6 +115,8 @@ func (r *groupReader) readTemplate(ctx context.Context, ref *templateReference) 
 			Name     string `xml:"launchTemplateName"`
 			Number   string `xml:"versionNumber"`
 			UserData string `xml:"launchTemplateData>userData"`
+			Type     string `xml:"launchTemplateData>instanceType"`
+			Market   string `xml:"launchTemplateData>instanceMarketOptions>marketType"`
 			Profile  struct {
 				ARN  string `xml:"arn"`
 				Name string `xml:"name"`
@@ -98,7 +131,7 @@ func (r *groupReader) readTemplate(ctx context.Context, ref *templateReference) 
 	}
 	v := out.Versions[0]
 	return doctor.Template{Name: v.Name, Version: v.Number, UserData: v.UserData,
-		Profile: cmp.Or(v.Profile.Name, v.Profile.ARN)}, nil
+		InstanceType: v.Type, Spot: v.Market == "spot", Profile: cmp.Or(v.Profile.Name, v.Profile.ARN)}, nil
 }
 
 // readTemplateRoles reads what the roles of the template's instance profile allow.
