@@ -97,7 +97,7 @@ func runBoto3Examples(t *testing.T, d *door, dir string) {
 
 func runEcspressoExample(t *testing.T, d *door, dir string) {
 	if _, err := exec.LookPath("ecspresso"); err != nil {
-		t.Skip("no ecspresso on this machine")
+		t.Skip("no ecspresso on this machine: go install github.com/kayac/ecspresso/v2/cmd/ecspresso@latest puts one there")
 	}
 	p := &program{t, dir, d.environment(), 4 * time.Minute}
 	p.must("ecspresso", "deploy", "--config", "config.yaml")
