@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/shared/placement"
 	"berth/shared/sim/ec2"
+	"berth/shared/wire/transport"
 )
 
 var (
@@ -186,4 +189,43 @@ func (r *reportFlag) writeReport(
 		return fmt.Errorf("--report: %w", err)
 	}
 	return nil
+}
+
+// isLocal reports whether a URL is one of this machine.
+func isLocal(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err != nil || transport.IsLoopback(u.Host)
+}
+
+// callersOf says what commands need, beside the environment, to reach the Berth that the flags name.
+func callersOf(e client.Endpoint) (c problem.Callers) {
+	account := ""
+	if e.Profile != "" {
+		account += " --profile " + problem.QuoteArgument(e.Profile)
+	}
+	if e.Region != "" {
+		account += " --region " + problem.QuoteArgument(e.Region)
+	}
+	inEnvironment := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_ECS"), os.Getenv("AWS_ENDPOINT_URL"))
+	endpoint := cmp.Or(e.Endpoint, inEnvironment, client.DefaultEndpoint)
+	c.Berth, c.Others = account, account
+	switch {
+	case e.Stack != "":
+		c.Berth = " --stack " + problem.QuoteArgument(e.Stack) + account
+	case e.Endpoint != "":
+		c.Berth = " --endpoint " + problem.QuoteArgument(e.Endpoint) + account
+	}
+	switch {
+	case e.Stack != "" || e.Endpoint == "" && os.Getenv("BERTH_STACK") != "", !isLocal(endpoint):
+		c.Proxy = "berth proxy" + c.Berth + " --"
+	case endpoint != inEnvironment || os.Getenv("AWS_ENDPOINT_URL") == "":
+		flag := " --endpoint-url " + problem.QuoteArgument(endpoint)
+		if endpoint != inEnvironment {
+			c.API = flag
+		}
+		c.API, c.Others = c.API+account, flag+account
+	default:
+		c.API = account
+	}
+	return c
 }

@@ -48,6 +48,8 @@ type source struct {
 	snap    *snapshot.Snapshot
 	live    *client.Client
 	cluster string
+	// readAt is when the cluster was read; for a file, when that was saved.
+	readAt time.Time
 }
 
 // readCapacity reads the groups that the cluster's instances come from; nil without an endpoint.
@@ -70,7 +72,14 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 		return &source{snap: whatif.SnapshotOfNodes(nodes)}, nil
 	case f.Snapshot != "":
 		snap, err := readSavedCluster(f.Snapshot, p)
-		return &source{snap: snap}, err
+		if err != nil {
+			return nil, err
+		}
+		file, err := os.Stat(f.Snapshot)
+		if err != nil {
+			return nil, err
+		}
+		return &source{snap: snap, readAt: file.ModTime()}, nil
 	}
 	c, err := f.newClient(ctx)
 	if err != nil {
@@ -86,7 +95,7 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 		}
 	}
 	snap, err := whatif.BuildSnapshot(rows)
-	return &source{snap: snap, live: c, cluster: f.Cluster}, err
+	return &source{snap: snap, live: c, cluster: f.Cluster, readAt: time.Now()}, err
 }
 
 // readSavedCluster reads a cluster from a file. Errors name the file.

@@ -82,7 +82,7 @@ func (c *statusCommand) readReport(ctx context.Context, s *streams) (*problem.Re
 		return nil, ctx.Err()
 	}
 	r := problem.NewReport(problem.Input{Cluster: c.sourceFlags.Cluster, Snapshot: src.snap, Capacity: capacity,
-		Now: time.Now()})
+		Now: capacity.Now(src.readAt), Callers: callersOf(c.sourceFlags.Endpoint)})
 	if err != nil {
 		r.Unread = err.Error()
 	}

@@ -565,6 +565,9 @@ func (s *scheduler) ListRows(_ context.Context, clusterName, after string) (rows
 	return rows, false, s.in(clusterName)
 }
 
+// Now is noon.
+func (s *scheduler) Now() time.Time { return noon }
+
 func (s *scheduler) CapacityRows(_ context.Context, clusterName string) ([]state.Row, error) {
 	return s.capacity, s.in(clusterName)
 }

@@ -72,6 +72,13 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	return groups, c.awsError("DescribeAutoScalingGroups", err)
 }
 
+// FailedLaunches returns the launches of a group that failed since a time, the newest first.
+func (c *Client) FailedLaunches(ctx context.Context, group string, since time.Time) ([]cluster.FailedLaunch, error) {
+	out, err := autoscaling.NewGroups(c.target.ConfigFor("AWS_ENDPOINT_URL_AUTO_SCALING")).FailedLaunches(ctx, group,
+		since)
+	return out, c.awsError("DescribeScalingActivities", err)
+}
+
 // call is one request. target names the operation in a JSON protocol, path in a REST protocol.
 type call struct {
 	op, target, path string

@@ -24,6 +24,8 @@ type ClientSource struct {
 	// Every is the least time between two readings of a cluster. A cluster that takes long to read
 	// is read less often, see [readShare].
 	Every time.Duration
+	// Callers says how commands reach the API.
+	Callers problem.Callers
 
 	mu       sync.Mutex
 	clusters map[string]*remoteCluster
@@ -86,7 +88,7 @@ func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) 
 	var unread error
 	c.capacity, unread = whatif.ReadCapacity(ctx, s.API, name)
 	c.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity,
-		Now: time.Now()})
+		Now: c.capacity.Now(time.Now()), Callers: s.Callers})
 	if unread != nil {
 		c.report.Unread = unread.Error()
 	}
@@ -110,7 +112,8 @@ func (s *ClientSource) View(ctx context.Context, name string, show func(*World) 
 		return err
 	}
 	defer c.mu.Unlock()
-	return show(&World{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity, Report: c.report, Now: time.Now(),
+	return show(&World{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity, Report: c.report,
+		Now:        c.capacity.Now(c.readAt).Add(time.Since(c.readAt)),
 		Generation: c.generation})
 }
 

@@ -26,7 +26,9 @@ type StoreSource struct {
 	// CapacityRows and Groups read what the cluster's instances come from.
 	CapacityRows func(ctx context.Context, clusterName string) ([]state.Row, error)
 	Groups       func(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error)
-	Clock        func() time.Time
+	// FailedLaunches reads why a group is smaller than desired.
+	FailedLaunches whatif.LaunchReader
+	Clock          func() time.Time
 	// Idle is how long a cluster is followed after the last page asked for it; 0 is a minute.
 	Idle time.Duration
 
@@ -171,6 +173,9 @@ func (s *StoreSource) makeReport(
 	}
 	for _, g := range found {
 		k.Groups[g.Name] = g
+	}
+	if err := k.ReadFailures(ctx, s.FailedLaunches, now); err != nil {
+		return err
 	}
 	f.capacity = k
 	f.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: f.snapshot, Capacity: k, Now: now})

@@ -20,7 +20,7 @@ func (f *finder) checkProviders() {
 	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.Providers)) {
 		p := f.in.Capacity.Providers[name]
 		see := Help{"See the provider",
-			"aws ecs describe-capacity-providers --capacity-providers " + QuoteArgument(name)}
+			f.api("ecs describe-capacity-providers --capacity-providers " + QuoteArgument(name))}
 		switch {
 		case p.HasFailedCreation():
 			f.addProvider(p, "cannot scale its group", p.GroupProblem, see)
@@ -30,6 +30,7 @@ func (f *finder) checkProviders() {
 			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
 				p.Group), see)
 		default:
+			f.checkLaunches(p, f.in.Capacity.Groups[p.Group])
 			f.checkScaleIn(p, f.in.Capacity.Groups[p.Group], f.decision[name])
 		}
 	}
@@ -57,8 +58,8 @@ func (f *finder) checkScaleIn(p *cluster.CapacityProvider, g *cluster.AutoScalin
 			continue
 		}
 		if stay = append(stay, v.EC2InstanceID+": "+v.Why); len(stay) == 1 {
-			help = append(help, Help{"End the protection of the first", fmt.Sprintf(
-				"aws autoscaling set-instance-protection --no-protected-from-scale-in --auto-scaling-group-name %s "+
+			help = append(help, Help{"End the protection of the first", f.other(
+				"autoscaling set-instance-protection --no-protected-from-scale-in --auto-scaling-group-name %s "+
 					"--instance-ids %s", QuoteArgument(g.Name), v.EC2InstanceID)})
 		}
 	}
@@ -99,8 +100,7 @@ func (f *finder) checkUpdates() {
 				What: fmt.Sprintf("Node group %s is %s.", name, g.Status),
 				Why:  sentence(string(g.Issues[0].Code) + ": " + g.Issues[0].Message)}, g.ModifiedAt,
 				Help{"See the node group",
-					fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s",
-						f.in.Cluster, name)})
+					f.api("eks describe-nodegroup --cluster-name " + f.in.Cluster + " --nodegroup-name " + name)})
 		}
 		switch {
 		case u == nil:
@@ -168,5 +168,5 @@ func (f *finder) checkDeadLetters(queue string, n int) {
 	f.add(Problem{Kind: DeadLetters, Type: "queue", Name: queue, Count: n,
 		What: fmt.Sprintf("Dead-letter queue %s has %s.", queue, whatif.CountNoun(n, "message")),
 		Why:  "A function failed on each as often as its queue allows. Its log has the error."}, time.Time{},
-		Help{"Read one of them", "aws sqs receive-message --queue-url " + QuoteArgument(queue)})
+		Help{"Read one of them", f.other("sqs receive-message --queue-url %s", QuoteArgument(queue))})
 }

@@ -27,7 +27,8 @@ func (f *finder) checkTasks() {
 			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 		})
 		p := Problem{Kind: TaskUnplaced, Type: "task", Name: first.ID, Count: len(tasks),
-			What: fmt.Sprintf("%s of %s without an instance.", countAre(len(tasks), "standalone task"), name)}
+			What: fmt.Sprintf("%s of %s %s no instance.", whatif.CountNoun(len(tasks), "standalone task"), name,
+				map[bool]string{true: "has", false: "have"}[len(tasks) == 1])}
 		// Explaining a task searches the whole cluster, so only the first definitions get one.
 		if n < maxExplained {
 			if a, err := whatif.ExplainTask(f.in.Snapshot, first.ID); err == nil && a.Explanation != nil {
@@ -143,7 +144,11 @@ func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
 			return blocking[0] + " belongs to no service, so nothing replaces it",
 				&Help{"Stop it", f.aws("stop-task --task %s", t.ID)}
 		default:
-			return blocking[0], &Help{"See the service", f.berth("explain service %s", t.Service)}
+			s := f.in.Snapshot.Services[t.Service]
+			if s == nil || s.Blocked != nil {
+				return blocking[0], &Help{"See service " + t.Service, f.berth("explain service %s", t.Service)}
+			}
+			return blocking[0], &Help{"Let service " + t.Service + " replace its tasks", f.percentages(s)}
 		}
 	}
 	return "", nil

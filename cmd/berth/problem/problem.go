@@ -20,33 +20,37 @@ type Kind string
 
 // The kinds, from the most urgent.
 const (
-	ServiceShort     Kind = "service below desired count"
-	ServiceThrottled Kind = "service throttled"
-	DeploymentFailed Kind = "deployment failed"
-	DeploymentStuck  Kind = "deployment stuck"
-	TargetRefused    Kind = "target group refuses"
-	TasksUnhealthy   Kind = "tasks unhealthy"
-	TaskUnplaced     Kind = "task without instance"
-	InstanceLost     Kind = "instance disconnected"
-	DrainWaits       Kind = "drain waits"
-	UpgradeWaits     Kind = "upgrade waits"
-	UpgradeFailed    Kind = "upgrade failed"
-	DeadLetters      Kind = "dead letters"
-	ProviderFailed   Kind = "capacity provider failed"
-	InstanceUnused   Kind = "instance unused"
-	NoScaleIn        Kind = "group does not scale in"
-	RuleBroken       Kind = "rule broken"
-	NameUnknown      Kind = "unknown name"
+	ServiceShort         Kind = "service below desired count"
+	ServiceThrottled     Kind = "service throttled"
+	StartsRefused        Kind = "starts refused"
+	TasksExit            Kind = "tasks keep exiting"
+	DeploymentFailed     Kind = "deployment failed"
+	DeploymentStuck      Kind = "deployment stuck"
+	TargetRefused        Kind = "target group refuses"
+	TasksUnhealthy       Kind = "tasks unhealthy"
+	TaskUnplaced         Kind = "task without instance"
+	InstanceLost         Kind = "instance disconnected"
+	InstanceUnregistered Kind = "instance not registered"
+	LaunchesFail         Kind = "launches fail"
+	DrainWaits           Kind = "drain waits"
+	UpgradeWaits         Kind = "upgrade waits"
+	UpgradeFailed        Kind = "upgrade failed"
+	DeadLetters          Kind = "dead letters"
+	ProviderFailed       Kind = "capacity provider failed"
+	InstanceUnused       Kind = "instance unused"
+	NoScaleIn            Kind = "group does not scale in"
+	RuleBroken           Kind = "rule broken"
+	NameUnknown          Kind = "unknown name"
 )
 
 // ranks has the position of each kind in a list of problems.
 var ranks = map[Kind]int{}
 
 func init() {
-	for n, k := range []Kind{ServiceShort, ServiceThrottled, DeploymentFailed, DeploymentStuck, TargetRefused,
-		TasksUnhealthy, TaskUnplaced, InstanceLost, DrainWaits, UpgradeWaits, UpgradeFailed, DeadLetters,
-		ProviderFailed,
-		InstanceUnused, NoScaleIn, RuleBroken, NameUnknown} {
+	for n, k := range []Kind{ServiceShort, ServiceThrottled, StartsRefused, TasksExit, DeploymentFailed,
+		DeploymentStuck, TargetRefused, TasksUnhealthy, TaskUnplaced, InstanceLost, InstanceUnregistered, LaunchesFail,
+		DrainWaits, UpgradeWaits, UpgradeFailed, DeadLetters,
+		ProviderFailed, InstanceUnused, NoScaleIn, RuleBroken, NameUnknown} {
 		ranks[k] = n
 	}
 }
@@ -83,6 +87,20 @@ type Input struct {
 	// DeadLetters counts the messages in dead-letter queues, where known.
 	DeadLetters map[string]int
 	Now         time.Time
+	// Callers says how a command reaches this Berth.
+	Callers Callers
+}
+
+// Callers is what commands need to reach a Berth that the environment does not name, so that they
+// work as they are printed. The zero value adds nothing.
+type Callers struct {
+	// Berth is flags of Berth's own commands, such as "--stack prod".
+	Berth string
+	// Proxy comes before a command of the AWS CLI that calls Berth: "berth proxy --stack prod --".
+	Proxy string
+	// API is flags of a command of the AWS CLI that calls Berth, Others of one that calls another
+	// service: "--endpoint-url http://127.0.0.1:5252".
+	API, Others string
 }
 
 // finder collects problems.
@@ -151,12 +169,33 @@ func (f *finder) add(p Problem, since time.Time, help ...Help) {
 // aws returns a command of the AWS CLI for this cluster.
 func (f *finder) aws(format string, args ...any) string {
 	verb, rest, _ := strings.Cut(fmt.Sprintf(format, args...), " ")
-	return strings.TrimSpace("aws ecs " + verb + " --cluster " + f.in.Cluster + " " + rest)
+	return f.api("ecs " + verb + " --cluster " + f.in.Cluster + " " + rest)
+}
+
+// api returns a command of the AWS CLI that calls Berth.
+func (f *finder) api(text string) string {
+	return joinWords(f.in.Callers.Proxy, "aws "+text, f.in.Callers.API)
+}
+
+// other returns a command of the AWS CLI that calls a service beside Berth.
+func (f *finder) other(format string, args ...any) string {
+	return joinWords("aws "+fmt.Sprintf(format, args...), f.in.Callers.Others)
+}
+
+// joinWords joins the texts that are not empty.
+func joinWords(texts ...string) string {
+	var words []string
+	for _, t := range texts {
+		if t = strings.TrimSpace(t); t != "" {
+			words = append(words, t)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // berth returns a berth command for this cluster.
 func (f *finder) berth(format string, args ...any) string {
-	return "berth " + fmt.Sprintf(format, args...) + " --cluster " + f.in.Cluster
+	return joinWords("berth "+fmt.Sprintf(format, args...), "--cluster "+f.in.Cluster, f.in.Callers.Berth)
 }
 
 // QuoteArgument makes a text one argument of a shell.

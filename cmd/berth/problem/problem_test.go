@@ -238,7 +238,8 @@ func TestFurtherSituations(t *testing.T) {
 				t.Last, t.Reason, t.Stopped = cluster.TaskStopped, "exit code 1", cluster.At(noon)
 			})
 		}, problem.DeploymentFailed, "The deployment of web:1 to service web failed, and starts no more tasks.",
-			"Tasks failed to start. Last failure: Exit code 1.", "berth rollback web --cluster prod"},
+			"Tasks failed to start. Last failure: Exit code 1.",
+			"aws ecs update-service --cluster prod --service web --task-definition web"},
 		{"AStuckDeployment", func(w *world) {
 			w.instance(1)
 			w.service("web", 1, func(s *cluster.Service) {
@@ -254,7 +255,7 @@ func TestFurtherSituations(t *testing.T) {
 			w.task("batch", 1, "", func(t *cluster.Task) {
 				t.Service, t.Last, t.Needs = "", "", cluster.Resources{CPU: 4096 * cluster.CPUUnit}
 			})
-		}, problem.TaskUnplaced, "1 standalone task is of batch:1 without an instance.", "insufficient CPU",
+		}, problem.TaskUnplaced, "1 standalone task of batch:1 has no instance.", "insufficient CPU",
 			"aws ecs stop-task --cluster prod --task t-1"},
 		{"ADisconnectedInstance", func(w *world) {
 			w.instance(1, func(i *cluster.Instance) { i.AgentConnected, i.DisconnectedAt = false, cluster.At(noon) })
@@ -298,24 +299,24 @@ func TestFurtherSituations(t *testing.T) {
 			"but the group is at its maximum of 1.",
 			"aws autoscaling update-auto-scaling-group --auto-scaling-group-name group --max-size 2"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld()
-			c.prepare(w)
-			all := w.find(t)
-			at := slices.IndexFunc(all, func(p problem.Problem) bool { return p.Kind == c.kind && p.What == c.what })
-			if at < 0 {
-				t.Fatalf("no %q in %+v", c.what, all)
-			}
-			if !strings.Contains(all[at].Why, c.why) {
-				t.Errorf("why: %s, want %s", all[at].Why, c.why)
-			}
-			if !slices.ContainsFunc(all[at].Help, func(h problem.Help) bool {
-				return strings.Contains(h.Command,
-					c.command)
-			}) {
-				t.Errorf("no command has %q: %+v", c.command, all[at].Help)
-			}
-		})
+		t.Run(c.name, c.check)
+	}
+}
+
+// check finds the problem with its sentence, cause and remedy among those of the situation.
+func (c *situation) check(t *testing.T) {
+	w := newWorld()
+	c.prepare(w)
+	all := w.find(t)
+	at := slices.IndexFunc(all, func(p problem.Problem) bool { return p.Kind == c.kind && p.What == c.what })
+	if at < 0 {
+		t.Fatalf("no %q in %+v", c.what, all)
+	}
+	if !strings.Contains(all[at].Why, c.why) {
+		t.Errorf("why: %s, want %s", all[at].Why, c.why)
+	}
+	if !slices.ContainsFunc(all[at].Help, func(h problem.Help) bool { return strings.Contains(h.Command, c.command) }) {
+		t.Errorf("no command has %q: %+v", c.command, all[at].Help)
 	}
 }
 

@@ -26,6 +26,9 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 			help = append(help, f.correction(s, u))
 		}
 	}
+	if text := f.exceedsInstances(s); text != "" {
+		p.Why += " " + text
+	}
 	scaling, more := f.scalingHelp(s)
 	p.Why = strings.TrimSpace(p.Why + " " + scaling)
 	help = append(append(help, more...), f.roomHelp(s, d, c)...)
@@ -62,9 +65,12 @@ func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help)
 		p := f.in.Capacity.Providers[share.Provider]
 		g := f.in.Capacity.Groups[p.Group]
 		why += fmt.Sprintf(" Managed scaling of %s: %s", p.Name, sentence(d.Why))
+		if failing := f.describeLaunches(g); failing != "" {
+			why += " " + failing
+		}
 		if d.Needed > g.Max && g.Desired >= g.Max {
-			help = append(help, Help{"Let the group grow", fmt.Sprintf(
-				"aws autoscaling update-auto-scaling-group --auto-scaling-group-name %s --max-size %d",
+			help = append(help, Help{"Let the group grow", f.other(
+				"autoscaling update-auto-scaling-group --auto-scaling-group-name %s --max-size %d",
 				QuoteArgument(g.Name), d.Needed)})
 		}
 	}
@@ -78,8 +84,11 @@ const maxHelp = 4
 func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts) (help []Help) {
 	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
 		s.Name, c.running)}
+	if c.running == 0 {
+		fewer.What = "Ask for none until there is room"
+	}
 	for _, r := range sortedRejections(d) {
-		help = append(help, f.filterHelp(s, r.Filter)...)
+		help = append(help, f.filterHelp(s, r)...)
 		if slices.Contains(roomFilters, r.Filter) {
 			help = append(help, fewer)
 		}
@@ -102,8 +111,8 @@ var roomFilters = []cluster.Filter{cluster.FilterOccupied, cluster.FilterFaultDo
 	cluster.FilterMetric}
 
 // filterHelp returns what may help against one filter.
-func (f serviceFinder) filterHelp(s *cluster.Service, filter cluster.Filter) []Help {
-	switch filter {
+func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection) []Help {
+	switch r.Filter {
 	case cluster.FilterStatus:
 		if id := f.firstInstance(isDraining); id != "" {
 			return []Help{{"Let a draining instance take tasks again", f.aws(
@@ -122,10 +131,41 @@ func (f serviceFinder) filterHelp(s *cluster.Service, filter cluster.Filter) []H
 	case cluster.FilterFaultDomain, cluster.FilterUpgrade:
 		return []Help{{"See where tasks would go without the domain rule", f.berth(
 			"whatif --service %s --domain-policy %s", s.Name, cluster.PolicyNone)}}
-	case cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI, cluster.FilterMetric:
+	case cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU:
+		if f.exceedsInstances(s) != "" {
+			return []Help{{"See what the instances have", f.berth("instance --output wide")}}
+		}
+		return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}
+	case cluster.FilterENI, cluster.FilterMetric:
 		return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}
 	}
 	return []Help{{"See why each instance is rejected", f.berth("explain service %s", s.Name)}}
+}
+
+// exceedsInstances says that a task of the service is larger than every instance, so that neither
+// stops nor moves give it room; empty if it is not.
+func (f serviceFinder) exceedsInstances(s *cluster.Service) string {
+	d := f.in.Snapshot.Definitions[s.Deployment.TaskDefinition]
+	var cpu, memory int64
+	var gpus int
+	for _, v := range f.in.Snapshot.Instances {
+		if v.Instance == nil || v.IsDeregistered() {
+			continue
+		}
+		cpu, memory = max(cpu, int64(v.Registered.CPU)), max(memory, int64(v.Registered.Memory))
+		gpus = max(gpus, len(v.Registered.GPUs))
+	}
+	switch {
+	case d == nil || cpu == 0:
+		return ""
+	case int64(d.Needs.CPU) > cpu:
+		return fmt.Sprintf("A task needs more than the largest instance has (%d CPU units).", cpu/cluster.CPUUnit)
+	case int64(d.Needs.Memory) > memory:
+		return fmt.Sprintf("A task needs more than the largest instance has (%d MiB).", memory)
+	case d.Needs.GPUs > gpus:
+		return fmt.Sprintf("A task needs more GPUs than any instance has (%d).", gpus)
+	}
+	return ""
 }
 
 // sortedRejections returns the rejections of a diagnosis, the largest first.

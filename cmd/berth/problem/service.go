@@ -85,6 +85,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 			Help{"See what its agent reports", f.aws("describe-tasks --tasks %s", c.starting[0].ID)})
 	}
 	f.checkTargets(s)
+	f.checkEnds(s, c)
 	if c.unhealthy > 0 {
 		f.add(Problem{Kind: TasksUnhealthy, Type: "service", Name: s.Name, Count: c.unhealthy,
 			What: fmt.Sprintf("Service %s has %d unhealthy of %s.", s.Name, c.unhealthy, countRunning(c.running)),
@@ -104,7 +105,8 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: len(w.Missing),
 			What: fmt.Sprintf("Service %s names alarms that CloudWatch does not have.", s.Name),
 			Why:  fmt.Sprintf("They protect no deployment: %s.", listNames(slices.Clone(w.Missing)))}, time.Time{},
-			Help{"List the alarms that exist", "aws cloudwatch describe-alarms --query 'MetricAlarms[].AlarmName'"})
+			Help{"List the alarms that exist", f.other(
+				"cloudwatch describe-alarms --query 'MetricAlarms[].AlarmName'")})
 	}
 	if s.Blocked == nil {
 		f.checkNames(s)
@@ -114,9 +116,13 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 // checkNames reports names in a service's rules that no instance has, where they have stopped no
 // task yet.
 func (f serviceFinder) checkNames(s *cluster.Service) {
+	what := fmt.Sprintf("A rule of service %s names what no instance has.", s.Name)
+	if s.Strategy == cluster.Daemon && f.countTasks(s).running == 0 {
+		what = fmt.Sprintf("DAEMON service %s runs on no instance: a rule names what none has.", s.Name)
+	}
 	for _, u := range f.names.CheckRules(s.Rules, f.knownProviders(s)) {
-		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1,
-			What: fmt.Sprintf("A rule of service %s names what no instance has.", s.Name), Why: sentence(u.String())},
+		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1, What: what,
+			Why: sentence(u.String())},
 			time.Time{}, f.correction(s, u))
 	}
 }
@@ -146,7 +152,7 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 		return Help{"Correct the constraint", f.aws("update-service --service %s --placement-constraints %s", s.Name,
 			strings.Join(list, " "))}
 	}
-	return Help{"See what the instances have", "berth instance --output wide --cluster " + f.in.Cluster}
+	return Help{"See what the instances have", f.berth("instance --output wide")}
 }
 
 // describeShort says how many tasks a service has.
@@ -157,7 +163,7 @@ func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 // checkThrottle reports starts that are held back after failures.
 func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 	for _, r := range berthapi.ThrottleOf(s, f.in.Snapshot.Throttle(s.Short)).Revisions {
-		if !r.NextAttemptAt.After(f.in.Now) && c.running >= s.Desired {
+		if !r.NextAttemptAt.After(f.in.Now) && c.running >= s.Desired || f.hasFailed(s, r.Deployment) {
 			continue
 		}
 		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. The next attempt is at %s.",
@@ -168,10 +174,9 @@ func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 		}
 		help := []Help{{"See the tasks that stopped", f.aws("list-tasks --service-name %s --desired-status STOPPED",
 			s.Name)}}
-		if s.Last != nil {
-			help = append(help, Help{"Return to the deployment before", f.berth("rollback %s", s.Name)})
-		}
-		help = append(help, Help{"Deploy a revision that works, which ends the throttle", f.aws(
+		help = append(help, f.startHelp(r.TaskDefinition, r.Reason)...)
+		help = append(help, f.returnHelp(s)...)
+		help = append(help, Help{"Register a revision that works and deploy it, which ends the throttle", f.aws(
 			"update-service --service %s --task-definition %s", s.Name, familyOf(r.TaskDefinition))})
 		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
 			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
@@ -194,9 +199,10 @@ func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
 			What: fmt.Sprintf("The deployment of %s to service %s failed, and starts no more tasks.",
 				s.Deployment.TaskDefinition, s.Name),
 			Why: f.describeFailure(s, r)}, s.Deployment.UpdatedAt,
-			Help{"Return to the deployment before", f.berth("rollback %s", s.Name)},
-			Help{"Deploy a revision that works", f.aws("update-service --service %s --task-definition %s", s.Name,
-				familyOf(s.Deployment.TaskDefinition))})
+			append(append(f.startHelp(s.Deployment.TaskDefinition, f.lastFailure(s)), f.returnHelp(s)...),
+				Help{"Register a revision that works, and deploy it", f.aws(
+					"update-service --service %s --task-definition %s", s.Name,
+					familyOf(s.Deployment.TaskDefinition))})...)
 		return true
 	}
 	if r == nil || r.RollbackAt.IsZero() || !r.Tripped && len(r.Triggered) == 0 {
@@ -208,9 +214,9 @@ func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
 	} else if r.Status == cluster.DeploymentRollbackFailed {
 		state = "failed, and so did its rollback"
 	}
-	target := "ECS deployment " + r.Target
-	if was := s.Revision(r.Target); was != nil && was.TaskDefinition != "" {
-		target = was.TaskDefinition
+	target, family := "ECS deployment "+r.Target, s.Deployment.TaskDefinition
+	if was := f.definitionOf(s, r.Target); was != "" {
+		target, family = was, was
 	}
 	f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, r.Failures),
 		What: fmt.Sprintf("The deployment of %s to service %s %s to %s.", target, s.Name, state,
@@ -218,7 +224,7 @@ func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
 		Why: f.describeFailure(s, r)}, r.RollbackAt,
 		Help{"See why its tasks stopped", f.berth("events --service %s", s.Name)},
 		Help{"Deploy again once the cause is removed", f.aws("update-service --service %s --task-definition %s", s.Name,
-			familyOf(s.Deployment.TaskDefinition))})
+			familyOf(family))})
 	return false
 }
 
@@ -268,9 +274,7 @@ func (f serviceFinder) addStuck(s *cluster.Service, c taskCounts, since time.Tim
 			s.Deployment.TaskDefinition, s.Name),
 		Why: fmt.Sprintf("minimumHealthyPercent %d keeps at least %d of its %d tasks, and maximumPercent %d allows at "+
 			"most %d; %d run.", s.MinHealthy, least, s.Desired, s.MaxPercent, most, c.running)}, since,
-		Help{"Allow one task more or less", f.aws(
-			"update-service --service %s --deployment-configuration minimumHealthyPercent=%d,maximumPercent=%d", s.Name,
-			min(s.MinHealthy, 50), max(s.MaxPercent, 200))})
+		Help{"Allow one task more or less", f.percentages(s)})
 }
 
 // checkTargets reports registrations that a target group or Classic Load Balancer refused.
@@ -284,7 +288,7 @@ func (f serviceFinder) checkTargets(s *cluster.Service) {
 		}
 	}
 	for _, arn := range slices.Sorted(maps.Keys(refused)) {
-		what, help := describeBalancer(arn)
+		what, help := f.describeBalancer(arn)
 		f.add(Problem{Kind: TargetRefused, Type: "service", Name: s.Name, Count: count[arn],
 			What: fmt.Sprintf("%s refuses %s of service %s.", what, whatif.CountNoun(count[arn], "task"), s.Name),
 			Why:  sentence(cmp.Or(refused[arn], "it gives no reason"))}, time.Time{}, help)
@@ -293,18 +297,18 @@ func (f serviceFinder) checkTargets(s *cluster.Service) {
 
 // describeBalancer names a target group or Classic Load Balancer, and returns the command that
 // shows it.
-func describeBalancer(arn string) (what string, help Help) {
+func (f serviceFinder) describeBalancer(arn string) (what string, help Help) {
 	if name, classic := cluster.ClassicName(arn); classic {
 		return "Load balancer " + name,
 			Help{"See the load balancer",
-				"aws elb describe-load-balancers --load-balancer-names " + QuoteArgument(name)}
+				f.other("elb describe-load-balancers --load-balancer-names %s", QuoteArgument(name))}
 	}
 	name := arn
 	if parts := strings.Split(arn, "/"); len(parts) > 1 {
 		name = parts[1] // arn:...:targetgroup/NAME/ID
 	}
 	return "Target group " + name,
-		Help{"See the target group", "aws elbv2 describe-target-groups --target-group-arns " + QuoteArgument(arn)}
+		Help{"See the target group", f.other("elbv2 describe-target-groups --target-group-arns %s", QuoteArgument(arn))}
 }
 
 // countAre returns "1 task is" or "2 tasks are".

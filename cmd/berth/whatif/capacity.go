@@ -24,6 +24,40 @@ type Capacity struct {
 	NodeGroups map[string]*cluster.NodeGroup
 	Updates    map[string]*cluster.Update // the last one of each node group
 	Groups     map[string]*cluster.AutoScalingGroup
+	// Failures are the launches that failed lately, of the groups that are smaller than desired.
+	Failures map[string][]cluster.FailedLaunch
+	// At is the time of the scheduler's clock; zero if it is unknown.
+	At time.Time
+}
+
+// Now returns the time of the scheduler's clock, or local if that is unknown.
+func (k *Capacity) Now(local time.Time) time.Time {
+	if k == nil || k.At.IsZero() {
+		return local
+	}
+	return k.At
+}
+
+// failuresFor is how long ago a failed launch is still reported.
+const failuresFor = time.Hour
+
+// LaunchReader returns the launches of a group that failed since a time, the newest first.
+type LaunchReader func(ctx context.Context, group string, since time.Time) ([]cluster.FailedLaunch, error)
+
+// ReadFailures reads the failed launches of the groups that are smaller than desired.
+func (k *Capacity) ReadFailures(ctx context.Context, read LaunchReader, now time.Time) error {
+	k.Failures = map[string][]cluster.FailedLaunch{}
+	for name, g := range k.Groups {
+		if len(g.Instances) >= g.Desired {
+			continue
+		}
+		failed, err := read(ctx, name, now.Add(-failuresFor))
+		if err != nil {
+			return err
+		}
+		k.Failures[name] = failed
+	}
+	return nil
 }
 
 // ReadCapacity reads the rows of a running Berth, and the groups that they name from Auto Scaling.
@@ -43,11 +77,15 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 		rows = append(rows, row)
 	}
 	k, names := NewCapacity(rows)
+	k.At = out.At
 	groups, err := c.AutoScalingGroups(ctx, names)
 	for _, g := range groups {
 		k.Groups[g.Name] = g
 	}
-	return k, err
+	if err != nil {
+		return k, err
+	}
+	return k, k.ReadFailures(ctx, c.FailedLaunches, k.Now(time.Now()))
 }
 
 // NewCapacity sorts the rows of what a cluster's instances come from. It returns the names of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -65,6 +66,9 @@ func withoutOverrides(row state.Row) state.Row {
 	next.Overrides = nil
 	return &next
 }
+
+// Now returns the time of the scheduler's clock.
+func (a *Rows) Now() time.Time { return a.Clock.Now() }
 
 // CapacityRows returns the rows that say where a cluster's instances come from: its capacity
 // providers, what managed scaling remembers of them, its node groups, and the last update of each

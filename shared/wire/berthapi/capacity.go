@@ -3,6 +3,7 @@ package berthapi
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"berth/shared/state"
 	"berth/shared/wire/eksapi"
@@ -13,6 +14,8 @@ import (
 // nodes.
 type CapacityOutput struct {
 	Rows []Row `json:"rows"`
+	// At is the time of the scheduler's clock.
+	At time.Time `json:"at,omitzero"`
 }
 
 func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*CapacityOutput, error) {
@@ -25,7 +28,7 @@ func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*Capac
 		return nil, err
 	}
 	encoded, err := encodeRows(rows)
-	return &CapacityOutput{Rows: encoded}, err
+	return &CapacityOutput{Rows: encoded, At: s.Resources.Rows.Now().UTC()}, err
 }
 
 // encodeRows encodes rows as they are stored. No rows are an empty list.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
@@ -51,6 +52,8 @@ type Rows interface {
 	ListRows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
 	// CapacityRows returns the rows of what the cluster's instances come from.
 	CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error)
+	// Now returns the time of the scheduler's clock, which may run faster than the caller's.
+	Now() time.Time
 }
 
 // UpdatePlans says what an update of a node group would do.

@@ -1,0 +1,154 @@
+package problem
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+)
+
+// A service's tasks keep ending if at least keepsEnding of them have ended for one reason within
+// endsFor.
+const (
+	endsFor     = 10 * time.Minute
+	keepsEnding = 3
+)
+
+// ends are tasks of a service that ended lately for one reason.
+type ends struct {
+	count int
+	first time.Time
+	last  *cluster.Task
+}
+
+func (e *ends) add(t *cluster.Task) {
+	at := t.Stopped.Time()
+	if e.count++; e.first.IsZero() || at.Before(e.first) {
+		e.first = at
+	}
+	if e.last == nil || at.After(e.last.Stopped.Time()) {
+		e.last = t
+	}
+}
+
+// checkEnds reports tasks of the PRIMARY deployment that exit by themselves, that ECS refuses to
+// start, and that are replaced for their health, again and again. Failed starts are throttled, and
+// reported with the throttle.
+func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
+	var exits, refused, unhealthy ends
+	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
+		switch {
+		case !t.HasEnded() || t.Revision != s.Deployment.ID || f.in.Now.Sub(t.Stopped.Time()) > endsFor:
+		case t.WasRefused():
+			refused.add(t)
+		case t.StopCode == cluster.StopContainerExited && !t.Started.IsZero():
+			exits.add(t)
+		case t.StopCode == cluster.StopByScheduler && strings.Contains(t.Reason, "health checks"):
+			unhealthy.add(t)
+		}
+	}
+	see := Help{"See the tasks that stopped", f.aws("list-tasks --service-name %s --desired-status STOPPED", s.Name)}
+	if exits.count >= keepsEnding {
+		f.add(Problem{Kind: TasksExit, Type: "service", Name: s.Name, Count: exits.count,
+			What: fmt.Sprintf("Tasks of service %s keep exiting.", s.Name),
+			Why: fmt.Sprintf("%s of %s exited by themselves within the last 10 minutes, and %d of %d run now. %s",
+				whatif.CountNoun(exits.count, "task"), s.Deployment.TaskDefinition, c.running, s.Desired,
+				describeExit(exits.last))}, exits.first,
+			append([]Help{see}, f.returnHelp(s)...)...)
+	}
+	if refused.count >= keepsEnding {
+		f.add(Problem{Kind: StartsRefused, Type: "service", Name: s.Name, Count: refused.count,
+			What: fmt.Sprintf("ECS refuses to start tasks of service %s.", s.Name),
+			Why: fmt.Sprintf("It refused %s within the last 10 minutes, and %d of %d run now. %s",
+				whatif.CountNoun(refused.count, "start"), c.running, s.Desired, sentence(refused.last.Reason))},
+			refused.first, append([]Help{see}, f.startHelp(s.Deployment.TaskDefinition, refused.last.Reason)...)...)
+	}
+	if unhealthy.count >= keepsEnding && c.unhealthy == 0 {
+		f.add(Problem{Kind: TasksUnhealthy, Type: "service", Name: s.Name, Count: unhealthy.count,
+			What: fmt.Sprintf("Tasks of service %s keep failing their health checks.", s.Name),
+			Why: fmt.Sprintf("%s replaced for that within the last 10 minutes, and %d of %d run now. The last one: %s",
+				pastTense(unhealthy.count, "task"), c.running, s.Desired, sentence(unhealthy.last.Reason))},
+			unhealthy.first, append([]Help{see}, f.returnHelp(s)...)...)
+	}
+}
+
+func pastTense(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " was"
+	}
+	return fmt.Sprintf("%d %ss were", n, noun)
+}
+
+// describeExit says how a task ended, and how long it had run.
+func describeExit(t *cluster.Task) string {
+	text := fmt.Sprintf("The last one ran for %s", shortDuration(t.Stopped.Time().Sub(t.Started.Time())))
+	if t.ExitCode != nil {
+		text += fmt.Sprintf(" and exited with code %d", *t.ExitCode)
+	}
+	if t.ExitCode != nil && *t.ExitCode == exitKilled {
+		text += " (killed: often it had no memory left)"
+	}
+	return sentence(text) + " " + sentence(cmp.Or(t.Reason, "ECS gave no reason"))
+}
+
+// exitKilled is the exit code of a container that a SIGKILL ended.
+const exitKilled = 137
+
+// startHelp returns what shows why a task definition does not start: its image and its roles.
+func (f serviceFinder) startHelp(definition, reason string) []Help {
+	what := "See its images, roles and memory"
+	switch {
+	case strings.Contains(reason, "CannotPull"):
+		what = "Check the name of its image"
+	case strings.Contains(reason, "ResourceInitialization"), strings.Contains(reason, "role"):
+		what = "Check its execution role"
+	case strings.Contains(reason, "OutOfMemory"):
+		what = "Check its memory"
+	}
+	return []Help{{what, f.api("ecs describe-task-definition --task-definition " + definition +
+		" --query 'taskDefinition.[executionRoleArn,taskRoleArn,containerDefinitions[].[name,image,memory]]'")}}
+}
+
+// returnHelp returns the command that brings back the last revision that completed, if it is another
+// one: a rollback while the deployment is in progress, and a deployment afterwards.
+func (f serviceFinder) returnHelp(s *cluster.Service) []Help {
+	if s.Last == nil || s.Last.ID == s.Deployment.ID {
+		return nil
+	}
+	what, command := "Return to the deployment before", f.berth("rollback %s", s.Name)
+	if s.Deployment.State != cluster.RolloutInProgress {
+		if s.Last.TaskDefinition == "" || s.Last.TaskDefinition == s.Deployment.TaskDefinition {
+			return nil
+		}
+		command = f.aws("update-service --service %s --task-definition %s", s.Name, s.Last.TaskDefinition)
+	}
+	return []Help{{what, command}}
+}
+
+// hasFailed reports whether a deployment is the PRIMARY one and FAILED: it starts nothing more.
+func (f serviceFinder) hasFailed(s *cluster.Service, deployment string) bool {
+	return s.Deployment.ID == deployment && s.Deployment.State == cluster.RolloutFailed
+}
+
+// definitionOf returns the task definition of a deployment: the service's own record, or that of its
+// tasks as long as they are known; empty if neither is.
+func (f serviceFinder) definitionOf(s *cluster.Service, deployment string) string {
+	if r := s.Revision(deployment); r != nil && r.TaskDefinition != "" {
+		return r.TaskDefinition
+	}
+	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
+		if t.Revision == deployment {
+			return t.TaskDefinition
+		}
+	}
+	return ""
+}
+
+// percentages returns the command that lets a service go below its desired count or above it.
+func (f *finder) percentages(s *cluster.Service) string {
+	return f.aws("update-service --service %s --deployment-configuration minimumHealthyPercent=%d,maximumPercent=%d",
+		s.Name, min(s.MinHealthy, 50), max(s.MaxPercent, 200))
+}

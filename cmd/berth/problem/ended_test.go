@@ -1,0 +1,198 @@
+package problem_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/cmd/berth/problem"
+	"berth/shared/cluster"
+)
+
+// ended makes a task of web's PRIMARY deployment one that ran for 3 seconds and ended at noon plus
+// at.
+func ended(code, reason string, at time.Duration) func(*cluster.Task) {
+	return func(t *cluster.Task) {
+		t.Revision, t.Last, t.StopCode, t.Reason = "ecs-svc/2", cluster.TaskStopped, code, reason
+		t.Started, t.Stopped = cluster.At(noon.Add(at-3*time.Second)), cluster.At(noon.Add(at))
+		if code == cluster.StopContainerExited {
+			t.ExitCode = new(137)
+		}
+	}
+}
+
+// endedTasks is a service whose tasks have ended one after another, n of them.
+func endedTasks(n int, code, reason string, change ...func(*cluster.Task)) func(w *world) {
+	return func(w *world) {
+		w.instance(1)
+		w.service("web", 1)
+		for k := range n {
+			at := time.Duration(k) * time.Minute
+			w.task("web", k+1, "n-1", append([]func(*cluster.Task){ended(code, reason, at)}, change...)...)
+		}
+		w.task("web", n+1, "n-1")
+	}
+}
+
+// unstarted is a change of a task that never ran.
+func unstarted(t *cluster.Task) { t.Started = 0 }
+
+// Tasks that end again and again are a problem although the next one runs.
+func TestTasksThatKeepEnding(t *testing.T) {
+	const tasks = "aws ecs list-tasks --cluster prod --service-name web --desired-status STOPPED"
+	for _, c := range []situation{
+		{"Exits", endedTasks(3, cluster.StopContainerExited, "Essential container in task exited"), problem.TasksExit,
+			"Tasks of service web keep exiting.", "3 tasks of web:1 exited by themselves within the last 10 minutes, and " +
+				"1 of 1 run now. The last one ran for 3s and exited with code 137 (killed: often it had no memory left). " +
+				"Essential container in task exited.", tasks},
+		{"Refused", endedTasks(3, cluster.StopRefused, "ECS was unable to assume the role", unstarted),
+			problem.StartsRefused, "ECS refuses to start tasks of service web.",
+			"It refused 3 starts within the last 10 minutes, and 1 of 1 run now. ECS was unable to assume the role.",
+			"aws ecs describe-task-definition --task-definition web:1"},
+		{"Unhealthy", endedTasks(3, cluster.StopByScheduler, "Task failed container health checks"),
+			problem.TasksUnhealthy, "Tasks of service web keep failing their health checks.",
+			"3 tasks were replaced for that within the last 10 minutes, and 1 of 1 run now.", tasks},
+	} {
+		t.Run(c.name, c.check)
+	}
+	for name, prepare := range map[string]func(*world){
+		"Twice": endedTasks(2, cluster.StopContainerExited, "exited"),
+		"LongAgo": endedTasks(5, cluster.StopContainerExited, "exited", func(t *cluster.Task) {
+			t.Stopped = cluster.At(noon.Add(-time.Minute))
+		}),
+		"OfAnEarlierRevision": endedTasks(5, cluster.StopContainerExited, "exited", func(t *cluster.Task) {
+			t.Revision = "ecs-svc/1"
+		}),
+		"StoppedByAUser": endedTasks(5, cluster.StopUserInitiated, "done"),
+		"ScaledIn":       endedTasks(5, cluster.StopByScheduler, "Scaling activity initiated by deployment"),
+	} {
+		w := newWorld()
+		prepare(w)
+		if got := w.find(t); len(got) > 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// What a group cannot launch, and what it has launched in vain.
+func TestGroupsWithoutInstances(t *testing.T) {
+	blocked := func(w *world) {
+		w.instance(1)
+		w.service("web", 5, func(s *cluster.Service) {
+			s.Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+		})
+		for k := range 4 {
+			w.task("web", k+1, "n-1")
+		}
+	}
+	failing := func(w *world) {
+		blocked(w)
+		k := w.capacity(func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Desired = 3 })
+		k.Failures = map[string][]cluster.FailedLaunch{"group": {
+			{At: tenPast, Zone: "a", Code: "InsufficientInstanceCapacity", Message: "no m5.large"}, {At: noon}}}
+	}
+	const cause = "2 launches failed within the last hour, the last in a: InsufficientInstanceCapacity (no m5.large)."
+	for _, c := range []situation{
+		{"LaunchesFail", failing, problem.LaunchesFail,
+			"Auto Scaling group group has 1 of 3 instances: its launches fail.", cause,
+			"aws autoscaling describe-scaling-activities --auto-scaling-group-name group"},
+		{"AServiceThatWaitsForThem", failing, problem.ServiceShort,
+			"Service web runs 4 of 5 tasks: no instance can take 1 more.", cause,
+			"aws ecs update-service --cluster prod --service web --desired-count 4"},
+		{"NeverRegistered", func(w *world) {
+			blocked(w)
+			k := w.capacity(func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) {
+				g.Desired = 2
+				g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-2", Zone: "a", Lifecycle: "InService"})
+			})
+			k.Histories["spot"] = &cluster.ScalingHistory{Provider: "spot",
+				UnregisteredSince: map[string]time.Time{"i-2": noon}}
+		}, problem.InstanceUnregistered, "1 instance of Auto Scaling group group never registered with cluster prod.",
+			"i-2: an agent registers if it runs", "--no-should-decrement-desired-capacity --instance-id i-2"},
+	} {
+		t.Run(c.name, c.check)
+	}
+}
+
+// A task that is larger than every instance is not helped by moves.
+func TestTaskLargerThanInstances(t *testing.T) {
+	for n, needs := range []cluster.Resources{
+		{CPU: 4096 * cluster.CPUUnit, Memory: 1}, {CPU: 1, Memory: 4096}, {CPU: 1, Memory: 1, GPUs: 1},
+	} {
+		c := situation{"", func(w *world) {
+			w.instance(1)
+			w.service("web", 1)
+			w.rows[2].(*cluster.TaskDefinition).Needs = needs
+		}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.",
+			[]string{"A task needs more than the largest instance has (1024 CPU units).",
+				"A task needs more than the largest instance has (2048 MiB).",
+				"A task needs more GPUs than any instance has (0)."}[n],
+			"berth instance --output wide --cluster prod"}
+		t.Run(fmt.Sprint(n), c.check)
+		w := newWorld()
+		c.prepare(w)
+		for _, h := range w.find(t)[0].Help {
+			if strings.Contains(h.Command, "--moves") {
+				t.Errorf("%+v", h)
+			}
+		}
+	}
+}
+
+// A deployment that has failed starts nothing, so its throttle is no second problem. One that was
+// rolled back is named after its task definition, which the next deployment needs.
+func TestFailedDeployments(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	w.service("web", 2, func(s *cluster.Service) { s.Deployment.State = cluster.RolloutFailed })
+	w.rows = append(w.rows, &cluster.Throttle{Head: w.head(), Owner: "web-short", Service: "web",
+		Revisions: map[string]cluster.Backoff{"ecs-svc/2": {Step: 4, NextAttemptAt: tenPast.Add(time.Hour)}}})
+	if all := w.find(t); len(all) != 1 || all[0].Kind != problem.DeploymentFailed {
+		t.Errorf("%+v", all)
+	}
+	c := situation{"RolledBack", func(w *world) {
+		w.instance(1)
+		w.service("web", 1, func(s *cluster.Service) {
+			s.Release = &cluster.Release{Status: cluster.DeploymentRollbackSuccessful, Target: "ecs-svc/3",
+				ReleaseResult: cluster.ReleaseResult{Tripped: true, RollbackTo: "ecs-svc/2", RollbackAt: noon}}
+		})
+		w.task("web", 1, "n-1")
+		w.task("web", 2, "n-1", ended(cluster.StopFailedToStart, "no image", 0), func(t *cluster.Task) {
+			t.Revision, t.TaskDefinition, t.Started = "ecs-svc/3", "next:7", 0
+		})
+	}, problem.DeploymentFailed, "The deployment of next:7 to service web was rolled back to web:1.", "No image.",
+		"aws ecs update-service --cluster prod --service web --task-definition next"}
+	t.Run(c.name, c.check)
+}
+
+// Commands say which Berth is meant if the environment does not.
+func TestCallers(t *testing.T) {
+	w := newWorld()
+	w.instance(1, func(i *cluster.Instance) { i.Registered.Memory = 700 })
+	w.service("web", 3)
+	w.input.DeadLetters = map[string]int{"dead": 1}
+	w.input.Callers = problem.Callers{Berth: " --stack s", Proxy: "berth proxy --stack s --", Others: " --profile p"}
+	all := w.find(t)
+	got := []string{all[0].Help[0].Command, all[0].Help[1].Command, all[1].Help[0].Command}
+	want := []string{"berth whatif --service web --moves --cluster prod --stack s",
+		"berth proxy --stack s -- aws ecs update-service --cluster prod --service web --desired-count 0",
+		"aws sqs receive-message --queue-url dead --profile p"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A DAEMON service that no instance may run is a problem, although nothing is missing.
+func TestDaemonWithoutInstances(t *testing.T) {
+	c := situation{"", func(w *world) {
+		w.instance(1)
+		w.service("agent", 0, func(s *cluster.Service) {
+			s.Strategy = cluster.Daemon
+			s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+				Expression: "attribute:role == db"}}
+		})
+	}, problem.NameUnknown, "DAEMON service agent runs on no instance: a rule names what none has.",
+		`No instance has the attribute "role".`, "berth instance --output wide --cluster prod"}
+	c.check(t)
+}
