@@ -198,3 +198,26 @@ func TestTaskDefinitionReachesTheSchedulerWithBerthsTags(t *testing.T) {
 	check(t, err)
 	expect(t, "inactive", d.Inactive, true)
 }
+
+// A task definition can be registered as it was described. What no version of ECS has, and what a
+// newer one may have, is not dropped.
+func TestDescribedDefinitionsRegisterAgain(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	const described = `{"family":"again","containerDefinitions":[{"name":"a","image":"b","memory":64}],
+		"taskDefinitionArn":"arn","revision":1,"status":"ACTIVE","requiresAttributes":[{"name":"x"}],
+		"compatibilities":["EC2"],"registeredAt":1.5,"registeredBy":"me"`
+	register := func(body string) (status int, answer string) {
+		status, out := w.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", []byte(body))
+		return status, string(out)
+	}
+	if status, answer := register(described + "}"); status != 200 || !strings.Contains(answer, "again:1") {
+		t.Errorf("%d %s", status, answer)
+	}
+	for _, body := range []string{described + `,"quantum":1}`,
+		strings.Replace(described, `"memory"`, `"quantum":1,"memory"`, 1) + "}"} {
+		if status, answer := register(body); status != 400 || !strings.Contains(answer, "UnsupportedFeature") ||
+			!strings.Contains(answer, "quantum") {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+}

@@ -362,6 +362,8 @@ func TestEKS_Errors(t *testing.T) {
 		"AddonUpdates": {"GET", "/clusters/prod/updates?addonName=x", "", 400, "InvalidParameterException",
 			"addonName"},
 		"NoJSON": {"POST", "/clusters/prod/node-groups", "x", 400, "SerializationException", "JSON"},
+		"UnknownMember": {"POST", "/clusters/prod/node-groups/web/update-config", `{"quantum":1}`, 400,
+			"InvalidParameterException", "quantum is not supported"},
 		"PageTooLarge": {"GET", "/clusters/prod/node-groups?maxResults=101", "", 400, "InvalidParameterException",
 			"between 1 and 100"},
 		"NothingToDo": {"POST", "/clusters/prod/node-groups/web/update-config", "{}", 400,

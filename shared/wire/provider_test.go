@@ -121,6 +121,11 @@ func createProvider(name, more string) string {
 	return fmt.Sprintf(`{"name":%q,"autoScalingGroupProvider":{"autoScalingGroupArn":%q%s}}`, name, groupARN, more)
 }
 
+// updateProvider is createProvider for UpdateCapacityProvider, which cannot name another group.
+func updateProvider(name, more string) string {
+	return fmt.Sprintf(`{"name":%q,"autoScalingGroupProvider":{%s}}`, name, strings.TrimPrefix(more, ","))
+}
+
 // creating is ECS while it creates a cluster, with the request that it got.
 type creating struct {
 	sent   string
@@ -215,9 +220,9 @@ func TestCapacityProviders(t *testing.T) {
 		} {
 			b := newBerth(t)
 			_, made := b.mux.ServeOperation(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", more)))
-			_, same := b.mux.ServeOperation(t.Context(), "UpdateCapacityProvider", []byte(createProvider("spot", "")))
+			_, same := b.mux.ServeOperation(t.Context(), "UpdateCapacityProvider", []byte(updateProvider("spot", "")))
 			_, other := b.mux.ServeOperation(t.Context(), "UpdateCapacityProvider",
-				[]byte(createProvider("spot", `,"managedScaling":{"targetCapacity":80}`)))
+				[]byte(updateProvider("spot", `,"managedScaling":{"targetCapacity":80}`)))
 			for what, answer := range map[string][]byte{"made": made, "updated without it": same,
 				"updated without its status": other} {
 				if !strings.Contains(string(answer), `"status":"`+want+`"`) {
@@ -243,7 +248,7 @@ func TestCapacityProviders(t *testing.T) {
 				"must not be above"},
 			"Status": {"CreateCapacityProvider", createProvider("a", `,"managedScaling":{"status":"ON"}`),
 				invalidParameter, "managedScaling.status"},
-			"Missing": {"UpdateCapacityProvider", createProvider("none", ""), invalidParameter, "does not exist"},
+			"Missing": {"UpdateCapacityProvider", updateProvider("none", ""), invalidParameter, "does not exist"},
 			"NoList": {"PutClusterCapacityProviders", `{"cluster":"prod","capacityProviders":[]}`, invalidParameter,
 				"defaultCapacityProviderStrategy must"},
 			"Twice": {"PutClusterCapacityProviders",

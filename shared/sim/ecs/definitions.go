@@ -2,6 +2,7 @@ package ecs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,6 +46,22 @@ func (e *Definitions) RegisterTaskDefinition(
 		return nil
 	})
 	return &out, err
+}
+
+// A describedDefinition is the input of RegisterTaskDefinition with what only an answer has. Some
+// clients describe a task definition, change it, and send all of it; ECS ignores the rest.
+type describedDefinition struct {
+	ecs.RegisterTaskDefinitionInput
+
+	TaskDefinitionArn, Revision, Status, RequiresAttributes, Compatibilities json.RawMessage
+	RegisteredAt, RegisteredBy, DeregisteredAt, DeleteRequestedAt            json.RawMessage
+}
+
+// registerAgain is [Definitions.RegisterTaskDefinition] as ECS's endpoint takes it.
+func (e *Definitions) registerAgain(
+	ctx context.Context, in *describedDefinition,
+) (*ecs.RegisterTaskDefinitionOutput, error) {
+	return e.RegisterTaskDefinition(ctx, &in.RegisterTaskDefinitionInput)
 }
 
 // DescribeDefinition is DescribeTaskDefinition of the ECS API. The Go face has a method of that

@@ -24,7 +24,7 @@ func (e *Service) Endpoint() *awsjson.Mux {
 		"UpdateCluster":                 awsjson.TypedOperation(e.Clusters.UpdateCluster),
 		"UpdateClusterSettings":         awsjson.TypedOperation(e.Clusters.UpdateClusterSettings),
 		"DeleteCluster":                 awsjson.TypedOperation(e.Clusters.DeleteCluster),
-		"RegisterTaskDefinition":        awsjson.TypedOperation(e.Definitions.RegisterTaskDefinition),
+		"RegisterTaskDefinition":        awsjson.TypedOperation(e.Definitions.registerAgain),
 		"DescribeTaskDefinition":        awsjson.TypedOperation(e.Definitions.DescribeDefinition),
 		"ListTaskDefinitions":           awsjson.TypedOperation(e.Definitions.ListTaskDefinitions),
 		"ListTaskDefinitionFamilies":    awsjson.TypedOperation(e.Definitions.ListTaskDefinitionFamilies),

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 
 	"berth/shared/cluster"
@@ -34,8 +35,15 @@ func TypedOperation[I, O any](f func(context.Context, *I) (*O, error)) Operation
 
 // DecodeInput decodes a request's body into the SDK's input. Its fields have the protocol's names
 // but for the case of the first letter, which encoding/json ignores; [checkSpelling] refuses any
-// other spelling. Unknown members are ignored, as AWS does. No body is an empty input.
-func DecodeInput(body []byte, in any) error {
+// other spelling. ECS ignores members that no version of it has; here they are refused, because the
+// caller may mean one that ECS has and this SDK does not know yet. No body is an empty input.
+func DecodeInput(body []byte, in any) error { return decodeInput(body, in, refuseUnknown) }
+
+// DecodeForwarded is [DecodeInput] for a body that is passed on to ECS as it came: members that
+// this SDK does not know reach ECS, and are none of Berth's business.
+func DecodeForwarded(body []byte, in any) error { return decodeInput(body, in, passUnknown) }
+
+func decodeInput(body []byte, in any, unknown unknownMember) error {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 {
 		return nil
@@ -47,12 +55,58 @@ func DecodeInput(body []byte, in any) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
-		return checkSpelling(body, in)
+		return checkSpelling(body, in, unknown)
 	case errors.As(err, &wrong):
-		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.",
-			protocolPath(wrong.Field), wrong.Value)
+		return wrongType(body, wrong)
 	}
 	return cluster.Errorf(cluster.CodeSerialization, "The request is not valid JSON: %.200s.", err.Error())
+}
+
+// wrongType returns the SerializationException for a value of another type than its member. ECS
+// names both types; the member comes after its words.
+func wrongType(body []byte, wrong *json.UnmarshalTypeError) error {
+	path, got, want := protocolPath(wrong.Field), "", ""
+	if wrong.Type != nil { // a type with a decoder of its own may leave it out
+		got, want = tokenOf(body[:wrong.Offset], wrong.Value), scalarName(wrong.Type)
+	}
+	if got == "" || want == "" {
+		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", path,
+			wrong.Value)
+	}
+	return cluster.Errorf(cluster.CodeSerialization, "%s cannot be converted to %s: %.200s", got, want, path)
+}
+
+// tokenOf returns ECS's name of a scalar value, which ends what was read; empty for any other
+// value. A number that does not fit its member has its digits in kind, and is one of the others.
+func tokenOf(read []byte, kind string) string {
+	switch kind {
+	case "string":
+		return "STRING_VALUE"
+	case "number":
+		return "NUMBER_VALUE"
+	case "bool":
+		if bytes.HasSuffix(read, []byte("true")) {
+			return "TRUE_VALUE"
+		}
+		return "FALSE_VALUE"
+	}
+	return ""
+}
+
+// scalarName returns ECS's name of a scalar type, which is Java's; empty for lists and structures,
+// and for fractions, which are timestamps, too.
+func scalarName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "String"
+	case reflect.Bool:
+		return "Boolean"
+	case reflect.Int32, reflect.Int:
+		return "Integer"
+	case reflect.Int64:
+		return "Long"
+	}
+	return ""
 }
 
 // protocolPath returns a field's path as the protocol spells it, overrides.cpu for Overrides.Cpu.
@@ -101,7 +155,7 @@ func decodeStrict(body []byte, in any) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
-		return checkSpelling(body, in)
+		return checkSpelling(body, in, refuseUnknown)
 	case errors.As(err, &wrong):
 		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", wrong.Field,
 			wrong.Value)

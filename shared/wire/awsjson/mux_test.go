@@ -193,7 +193,10 @@ func TestServe(t *testing.T) {
 		status   int
 		has      string
 	}{
-		"Answers":         {"ListTasks", `{"nextToken":"n","unknown":{"a":[1]}}`, 200, `"nextToken":"n"`},
+		"Answers": {"ListTasks", `{"nextToken":"n"}`, 200, `"nextToken":"n"`},
+		"Unknown": {"ListTasks", `{"nextToken":"n","unknown":{"a":[1]}}`, 400,
+			`"UnsupportedFeatureException","message":"unknown is not supported: this version`},
+		"UnknownNull":     {"ListTasks", `{"unknown":null,"nextToken":"n"}`, 200, `"nextToken":"n"`},
 		"EmptyBody":       {"ListTasks", "", 200, `{"taskArns":[]}`},
 		"BlankBody":       {"ListTasks", " \r\n\t", 200, `{"taskArns":[]}`},
 		"WrongType":       {"ListTasks", `{"nextToken":7}`, 400, `"SerializationException"`},
@@ -285,8 +288,8 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no body makes the server panic, or answer anything but success or
-// SerializationException, in valid JSON.
+// FuzzDecode: no body makes the server panic, or answer anything but success, SerializationException
+// or the refusal of an unknown member, in valid JSON.
 func FuzzDecode(f *testing.F) {
 	m := awsjson.NewMux(map[string]awsjson.Operation{"RunTask": fixed(new(ecs.RunTaskInput), &ecs.RunTaskOutput{})})
 	for _, seed := range []string{
@@ -306,7 +309,8 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("answer %q: %v", answer, err)
 		}
 		good := status == http.StatusOK && e.Type == ""
-		refused := status == http.StatusBadRequest && e.Type == string(cluster.CodeSerialization) && e.Message != ""
+		refused := status == http.StatusBadRequest && e.Message != "" &&
+			(e.Type == string(cluster.CodeSerialization) || e.Type == string(cluster.CodeUnsupported))
 		if !good && !refused {
 			t.Errorf("%d %s", status, answer)
 		}

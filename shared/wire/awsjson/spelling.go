@@ -10,50 +10,64 @@ import (
 	"berth/shared/cluster"
 )
 
+// An unknownMember says what becomes of a member that the SDK's type does not have.
+type unknownMember int
+
+const (
+	refuseUnknown unknownMember = iota
+	passUnknown
+)
+
 // checkSpelling refuses a request that ECS could read differently from Berth: one that names a
 // member twice, or in another case than the protocol. encoding/json takes the last of
 // {"cluster": "theirs", "Cluster": "ours"}, and ECS, which gets the same body, the first. The audit
-// log would name the wrong one, too. Unknown members and the keys of maps may have any name.
-func checkSpelling(body []byte, in any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	return checkValue(d, reflect.TypeOf(in), "")
+// log would name the wrong one, too. The keys of maps may have any name, and unknown members are
+// refused only where they would be dropped.
+func checkSpelling(body []byte, in any, unknown unknownMember) error {
+	s := speller{json.NewDecoder(bytes.NewReader(body)), unknown}
+	s.UseNumber()
+	return s.checkValue(reflect.TypeOf(in), "")
+}
+
+// A speller reads a body whose syntax was checked where it was decoded.
+type speller struct {
+	*json.Decoder
+	unknown unknownMember
 }
 
 // checkValue reads one value, which is decoded into the type; nil for a value that is not decoded.
-// Syntax is not checked here but where the body is decoded.
-func checkValue(d *json.Decoder, t reflect.Type, path string) error {
+func (s speller) checkValue(t reflect.Type, path string) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	token, err := d.Token()
+	token, err := s.Token()
 	if err != nil {
 		return nil
 	}
 	switch token {
 	case json.Delim('{'):
-		return checkMembers(d, t, path)
+		return s.checkMembers(t, path)
 	case json.Delim('['):
 		item := elementOf(t, reflect.Slice)
-		for d.More() {
-			if err := checkValue(d, item, path); err != nil {
+		for s.More() {
+			if err := s.checkValue(item, path); err != nil {
 				return err
 			}
 		}
-		_, _ = d.Token() // the end of the list
+		_, _ = s.Token() // the end of the list
 	}
 	return nil
 }
 
 // checkMembers reads the rest of an object.
-func checkMembers(d *json.Decoder, t reflect.Type, path string) error {
+func (s speller) checkMembers(t reflect.Type, path string) error {
 	var members map[string]reflect.Type
 	if t != nil && t.Kind() == reflect.Struct {
 		members = membersOf(t)
 	}
 	seen := map[string]bool{}
-	for d.More() {
-		token, err := d.Token()
+	for s.More() {
+		token, err := s.Token()
 		name, ok := token.(string)
 		if err != nil || !ok {
 			return nil
@@ -67,16 +81,31 @@ func checkMembers(d *json.Decoder, t reflect.Type, path string) error {
 				return cluster.Errorf(cluster.CodeSerialization, "%.200q is no member, expected %s.", path+name,
 					path+right)
 			}
+			if err := s.skipUnknown(path + name); err != nil {
+				return err
+			}
+			continue
 		case members == nil:
 			member = elementOf(t, reflect.Map)
 		}
 		seen[name] = true
-		if err := checkValue(d, member, path+name+"."); err != nil {
+		if err := s.checkValue(member, path+name+"."); err != nil {
 			return err
 		}
 	}
-	_, _ = d.Token() // the end of the object
+	_, _ = s.Token() // the end of the object
 	return nil
+}
+
+// skipUnknown reads the value of an unknown member, and refuses it unless it is null, which is how
+// clients write a member that they do not set.
+func (s speller) skipUnknown(path string) error {
+	var value json.RawMessage
+	if err := s.Decode(&value); err != nil || s.unknown == passUnknown || string(value) == "null" {
+		return nil
+	}
+	return cluster.Errorf(cluster.CodeUnsupported, "%.200s is not supported: this version of Berth does not know it.",
+		path)
 }
 
 // elementOf returns the type of the items of a list or map; nil for any other type.

@@ -57,7 +57,7 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 // too.
 func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any, error) {
 	in := new(ecs.CreateClusterInput)
-	if err := awsjson.DecodeInput(body, in); err != nil {
+	if err := awsjson.DecodeForwarded(body, in); err != nil {
 		return nil, err
 	}
 	body, err := withInsights(ctx, o.Account, o.settings, in, body)
@@ -67,6 +67,9 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	pass := forwardOperation(o.ecs, "CreateCluster", checkCreateCluster, o.noteCreatedCluster)
 	if len(in.CapacityProviders)+len(in.DefaultCapacityProviderStrategy) == 0 {
 		return pass(ctx, body)
+	}
+	if body, err = withoutProviders(body); err != nil {
+		return nil, err
 	}
 	name, err := o.ClusterName(in.ClusterName)
 	if err != nil {
@@ -78,17 +81,6 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 		return nil, err
 	}
 	if err := o.providers.CheckClusterProviders(ctx, name, names, strategy); err != nil {
-		return nil, err
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil {
-		return nil, err
-	}
-	// ECS would refuse providers that it does not know. Everything else is forwarded as it came, so
-	// that members unknown to this SDK reach ECS.
-	delete(members, "capacityProviders")
-	delete(members, "defaultCapacityProviderStrategy")
-	if body, err = json.Marshal(members); err != nil {
 		return nil, err
 	}
 	out, err := pass(ctx, body)
@@ -106,6 +98,31 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	}
 	raw.Body, err = o.completeAnswer(ctx, raw.Body)
 	return raw, err
+}
+
+// withoutProviders returns the body of a CreateCluster for ECS, which would refuse providers that it
+// does not know. Everything else is forwarded as it came, so that members unknown to this SDK reach
+// ECS; in what stays here they are refused.
+func withoutProviders(body []byte) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, err
+	}
+	own := map[string]json.RawMessage{}
+	for _, member := range []string{"capacityProviders", "defaultCapacityProviderStrategy"} {
+		if value, ok := members[member]; ok {
+			own[member] = value
+			delete(members, member)
+		}
+	}
+	kept, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	if err := awsjson.DecodeInput(kept, new(ecs.CreateClusterInput)); err != nil {
+		return nil, err
+	}
+	return json.Marshal(members)
 }
 
 // noteCreatedCluster makes a new cluster known to Berth.

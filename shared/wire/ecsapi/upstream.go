@@ -94,7 +94,7 @@ func forwardRead[I any](
 ) awsjson.Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
-		if err := awsjson.DecodeInput(body, in); err != nil {
+		if err := awsjson.DecodeForwarded(body, in); err != nil {
 			return nil, err
 		}
 		if check != nil {

@@ -181,6 +181,8 @@ func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer 
 	case cluster.CodeClusterNotFound:
 		status, code, message = http.StatusNotFound, cluster.CodeResourceNotFound,
 			"No cluster found for name: "+c.cluster+"."
+	case cluster.CodeUnsupported: // EKS has no code of its own for it
+		code = cluster.CodeInvalidParameter
 	case cluster.CodeResourceNotFound, cluster.CodeNotFound:
 		status = http.StatusNotFound
 	case cluster.CodeResourceInUse:
