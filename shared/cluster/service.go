@@ -15,6 +15,10 @@ const (
 	Daemon  SchedulingStrategy = "DAEMON"
 )
 
+// DaemonMaximum refuses a maximumPercent above 100 of a DAEMON service, in ECS's words.
+const DaemonMaximum = "The daemon scheduling strategy does not support values above 100 for maximumPercent on a " +
+	"deployment configuration. Change the maximumPercent value to 100, and try again"
+
 // DaemonDesiredCount refuses a desired count of a DAEMON service, in ECS's words.
 const DaemonDesiredCount = "The daemon scheduling strategy does not support a desired count for services. Remove the " +
 	"desired count value and try again"
@@ -244,6 +248,12 @@ type ProviderShare struct {
 	Provider string `json:"n"`
 	Base     int    `json:"b,omitempty"`
 	Weight   int    `json:"w,omitempty"`
+}
+
+// HasWeight reports whether a capacity provider strategy has a provider for the tasks beyond its
+// base.
+func HasWeight(strategy []ProviderShare) bool {
+	return slices.ContainsFunc(strategy, func(s ProviderShare) bool { return s.Weight > 0 })
 }
 
 // ServiceEvent is one message of DescribeServices.events. A ring keeps the last 100.

@@ -338,7 +338,7 @@ func TestAPI_ZoneRebalancing(t *testing.T) {
 		{"BinpackFirst",
 			operation.CreateService{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "binpack",
 				Field: "CPU"}}}}, "binpack(CPU)"},
-		{"Daemon", operation.CreateService{Strategy: cluster.Daemon}, "daemon"},
+		{"Daemon", operation.CreateService{Strategy: cluster.Daemon}, "DAEMON"},
 		{"NoRoomAbove", operation.CreateService{MaxPercent: new(100)}, "maximumPercent of 100"},
 		{"BoundToAZone",
 			operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "memberOf",

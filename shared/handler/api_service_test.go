@@ -202,7 +202,9 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 		{"MaximumBelowMinimum", "", nil, new(100), new(99), "maximumPercent is 99"},
 		{"MaximumOfZero", "", nil, new(0), new(0), "maximumPercent is 0"},
 		{"DaemonWithCount", cluster.Daemon, new(1), nil, nil, "does not support a desired count"},
-		{"DaemonWithMaximum", cluster.Daemon, nil, nil, new(200), "other than 100"},
+		{"DaemonWithMaximum", cluster.Daemon, nil, nil, new(200), "does not support values above 100"},
+		{"DaemonWithLess", cluster.Daemon, nil, nil, new(50), "other than 100"},
+		{"Blocked", "", nil, new(100), new(100), ""},
 		{"DaemonWithMinimum", cluster.Daemon, nil, new(50), new(100), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

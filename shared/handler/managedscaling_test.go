@@ -564,7 +564,7 @@ func TestAPI_CapacityProviders(t *testing.T) {
 			{"ProtectionAlone", func(p *cluster.CapacityProvider) { p.Scaling.Enabled = false },
 				cluster.CodeInvalidParameter, "enable managed scaling"},
 			{"ReservedName", func(p *cluster.CapacityProvider) { p.Name = "Fargate-like" }, cluster.CodeClient,
-				"must not begin"},
+				"cannot be prefixed"},
 			{"Taken", func(p *cluster.CapacityProvider) { p.Name = "p" }, cluster.CodeClient, "already exists"},
 			{"GroupTaken", func(p *cluster.CapacityProvider) { p.Group = "g" }, cluster.CodeClient, "already in use"},
 		} {
@@ -609,7 +609,8 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		wantCode(t, check("new", []string{"q"}), cluster.CodeInvalidParameter, "does not exist")
 		wantCode(t, check("new", []string{"p"}), cluster.CodeInvalidParameter, "cannot be associated with another")
 		wantCode(t, check("new", nil, cluster.ProviderShare{Provider: "p", Weight: 1}), cluster.CodeInvalidParameter,
-			"not associated with the cluster: p")
+			"cannot contain a capacity provider that is not associated with the cluster. Associate the capacity "+
+				"provider with the cluster or specify a valid capacity provider and try again.")
 		want(t, "of the cluster that has them", check(prod, []string{"q"}), nil)
 		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "free")); err != nil {
 			t.Fatal(err)
@@ -630,6 +631,27 @@ func TestAPI_CapacityProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "update status", p.UpdateStatus, cluster.ProviderDeleteFailed)
+	})
+	t.Run("DefaultWithoutWeights", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p"},
+			[]cluster.ProviderShare{{Provider: "p", Base: 1}})
+		want(t, "error of the cluster", err, nil)
+		const words = "There are no capacity providers with a weight value greater than zero defined in the default " +
+			"capacity provider strategy. At least one capacity provider must have a weight value greater than zero " +
+			"specified. Update the cluster's default capacity provider strategy or specify a valid capacity provider " +
+			"strategy and try again."
+		create := func(name string, launched bool) error {
+			_, err := s.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name,
+				TaskDefinition: "web", Desired: new(1), Launched: launched})
+			return err
+		}
+		wantCode(t, create("web", false), cluster.CodeInvalidParameter, words)
+		want(t, "error with a launch type", create("launched", true), nil)
+		_, _, err = s.api.Tasks.SubmitTasks(ctx, operation.SubmitTasks{Cluster: prod, Kind: cluster.RunTask,
+			TaskDefinition: "web", Count: 1})
+		wantCode(t, err, cluster.CodeInvalidParameter, words)
 	})
 	t.Run("StrategyNamesWhatIsThere", func(t *testing.T) {
 		s := newScaled(t, nil)

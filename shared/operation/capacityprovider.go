@@ -55,8 +55,8 @@ func (c ScalingChange) ApplyTo(s cluster.ManagedScaling) (cluster.ManagedScaling
 	}
 	if s.MinStep > s.MaxStep {
 		return s, cluster.Errorf(cluster.CodeInvalidParameter,
-			"minimumScalingStepSize is %d, but must not be above maximumScalingStepSize, which is %d.", s.MinStep,
-			s.MaxStep)
+			"The minimum or maximum scaling step size value is invalid. Specify a minimum scaling step size value "+
+				"that is less than or equal to the maximum scaling step size value and try again.")
 	}
 	return s, nil
 }

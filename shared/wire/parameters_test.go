@@ -222,10 +222,14 @@ func TestServiceBounds(t *testing.T) {
 		{"Base", `"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":100001}]`, invalidParameter,
 			"is 100001"},
 		{"TwoBases",
-			`"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":1},{"capacityProvider":"b","base":1}]`, invalidParameter, "2 items with a base"},
+			`"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":1},{"capacityProvider":"b","base":1}]`, invalidParameter,
+			"There are multiple capacity providers in the specified capacity provider strategy with a base value " +
+				"greater than zero. Only one capacity provider can have a base value greater than zero. Specify a valid " +
+				"capacity provider strategy and try again."},
 		{"Weight", `"capacityProviderStrategy":[{"capacityProvider":"a","weight":1001}]`, invalidParameter, "is 1001"},
 		{"NoWeight", `"capacityProviderStrategy":[{"capacityProvider":"a","base":1}]`, invalidParameter,
-			"weight above 0"},
+			"There are no capacity providers in the capacity provider strategy with a weight value greater than zero. " +
+				"Specify a weight value greater than zero for at least one capacity provider and try again."},
 		{"SameProvider", `"capacityProviderStrategy":` + list(2, `{"capacityProvider":"a","weight":1}`),
 			invalidParameter, "twice"},
 		{"TooManyProviders", `"capacityProviderStrategy":` + list(21, `{"capacityProvider":"a","weight":1}`),
@@ -295,5 +299,5 @@ func TestRunTaskProviders(t *testing.T) {
 	in.LaunchType, in.CapacityProviderStrategy = "",
 		[]types.CapacityProviderStrategyItem{{CapacityProvider: new("spot")}}
 	_, err = b.RunTask(t.Context(), in)
-	refused(t, err, invalidParameter, "weight above 0")
+	refused(t, err, invalidParameter, "in the capacity provider strategy with a weight value greater than zero")
 }

@@ -180,8 +180,9 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 		for text, body := range map[string]string{
 			"does not exist":       strings.ReplaceAll(body, "spot", "none"),
 			"cannot contain a mix": strings.Replace(body, `}]`, `},{"capacityProvider":"FARGATE"}]`, 1),
-			"weight above 0":       strings.Replace(body, `"weight":1`, `"weight":0`, 1),
-			"twice":                strings.Replace(body, `["spot"]`, `["spot","spot"]`, 1),
+			"strategy contains multiple capacity providers with a base value defined": strings.Replace(body, `}]`,
+				`,"base":1},{"capacityProvider":"other","base":1}]`, 1),
+			"twice": strings.Replace(body, `["spot"]`, `["spot","spot"]`, 1),
 		} {
 			_, code, message := b.answered(t, "CreateCluster", body)
 			if code != invalidParameter && code != notSupported || !strings.Contains(message, text) {
@@ -245,7 +246,7 @@ func TestCapacityProviders(t *testing.T) {
 				invalidParameter, "targetCapacity is 101"},
 			"Steps": {"CreateCapacityProvider", createProvider("a",
 				`,"managedScaling":{"minimumScalingStepSize":5,"maximumScalingStepSize":4}`), invalidParameter,
-				"must not be above"},
+				"less than or equal to the maximum"},
 			"Status": {"CreateCapacityProvider", createProvider("a", `,"managedScaling":{"status":"ON"}`),
 				invalidParameter, "managedScaling.status"},
 			"Missing": {"UpdateCapacityProvider", updateProvider("none", ""), invalidParameter, "does not exist"},

@@ -85,7 +85,9 @@ func checkProviderName(name string) error {
 	for _, prefix := range []string{"aws", "ecs", "fargate"} {
 		if strings.HasPrefix(lower, prefix) {
 			return cluster.Errorf(cluster.CodeClient,
-				"The capacity provider name is invalid: it must not begin with aws, ecs or fargate.")
+				"The specified capacity provider name is invalid. Up to 255 characters are allowed, including letters "+
+					"(upper and lowercase), numbers, underscores, and hyphens. The name cannot be prefixed with "+
+					"\"aws\", \"ecs\", or \"fargate\". Specify a valid name and try again.")
 		}
 	}
 	return nil

@@ -137,9 +137,7 @@ func (a *ClusterProviders) checkReplaceable(
 	}
 	for _, share := range strategy {
 		if !slices.Contains(names, share.Provider) {
-			return cluster.Errorf(cluster.CodeInvalidParameter,
-				"The default capacity provider strategy cannot contain a capacity provider that is not associated "+
-					"with the cluster: %s. Associate it and try again.", share.Provider)
+			return notAssociated()
 		}
 	}
 	used, err := a.usedProviders(ctx, old.Cluster)
@@ -242,15 +240,22 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 		if _, err := a.requireProvider(ctx, s.Provider); err != nil {
 			return err
 		}
-		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The specified capacity provider strategy cannot contain a capacity provider that is not associated with "+
-				"the cluster: %s. Associate it with the cluster and try again.", s.Provider)
+		return notAssociated()
 	}
 	return nil
 }
 
+// notAssociated is ECS's answer to a strategy with a provider that the cluster does not have.
+func notAssociated() error {
+	return cluster.Errorf(cluster.CodeInvalidParameter,
+		"The specified capacity provider strategy cannot contain a capacity provider that is not associated with the "+
+			"cluster. Associate the capacity provider with the cluster or specify a valid capacity provider and try "+
+			"again.")
+}
+
 // defaultStrategy returns a copy of the cluster's default capacity provider strategy, nil for none.
 // One with providers of Fargate is refused: the caller must name another strategy or a launch type.
+// So is one without weights, which a cluster can have, in ECS's words.
 func (a *Dependencies) defaultStrategy(ctx context.Context, clusterName string) ([]cluster.ProviderShare, error) {
 	of, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil {
@@ -262,6 +267,12 @@ func (a *Dependencies) defaultStrategy(ctx context.Context, clusterName string) 
 				"has %s, which is not supported: tasks run on container instances that are registered with the "+
 				"cluster. Specify a launch type or a capacity provider strategy.", clusterName, s.Provider)
 		}
+	}
+	if len(of.Default) > 0 && !cluster.HasWeight(of.Default) {
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "There are no capacity providers with a weight value "+
+			"greater than zero defined in the default capacity provider strategy. At least one capacity provider must "+
+			"have a weight value greater than zero specified. Update the cluster's default capacity provider strategy "+
+			"or specify a valid capacity provider strategy and try again.")
 	}
 	return slices.Clone(of.Default), nil
 }

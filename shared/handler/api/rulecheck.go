@@ -228,8 +228,10 @@ func checkRebalancing(s *cluster.Service, def *cluster.TaskDefinition) error {
 	// Without strategies ECS spreads over the zones first.
 	first := append(slices.Clone(s.Rules.Strategies), cluster.PlacementStrategy{Type: "spread", Field: zoneField})[0]
 	switch {
-	case s.Strategy == cluster.Daemon:
-		return refuse("the daemon scheduling strategy")
+	case s.Strategy == cluster.Daemon: // ECS's words
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The service couldn't be created because Availability Zone Rebalancing does not support DAEMON as scheduling "+
+				"strategy. Update scheduling strategy and try again.")
 	case s.MaxPercent <= 100:
 		return refuse(fmt.Sprintf("a maximumPercent of %d: it must be above 100", s.MaxPercent))
 	case first.Type != "spread" || first.Field != zoneField:

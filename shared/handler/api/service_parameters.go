@@ -55,7 +55,10 @@ func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				cluster.DaemonDesiredCount)
 		}
-		if maxPercent != nil && *maxPercent != 100 {
+		if maxPercent != nil && *maxPercent > 100 {
+			return cluster.Errorf(cluster.CodeInvalidParameter, cluster.DaemonMaximum)
+		}
+		if maxPercent != nil && *maxPercent < 100 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The daemon scheduling strategy does not support values for maximumPercent other than 100.")
 		}

@@ -90,6 +90,6 @@ func parseClusterProviders(
 		}
 		names = append(names, p)
 	}
-	strategy, err = parseShares(items)
+	strategy, err = parseDefaultStrategy(items)
 	return names, strategy, err
 }

@@ -131,8 +131,11 @@ func parsePercents(c *types.DeploymentConfiguration) (least, most *int, err erro
 	if c == nil {
 		return nil, nil, nil
 	}
-	if n := c.MinimumHealthyPercent; n != nil && (*n < 0 || *n > 100) {
-		return nil, nil, input.Invalid("minimumHealthyPercent is %d, but must be between 0 and 100.", *n)
+	switch n := input.Value(c.MinimumHealthyPercent); {
+	case n < 0:
+		return nil, nil, input.Invalid("minimumHealthyPercent is %d, but must be between 0 and 100.", n)
+	case n > 100:
+		return nil, nil, input.Invalid("minimumHealthyPercent must be at most 100")
 	}
 	if n := c.MaximumPercent; n != nil && *n < 1 {
 		return nil, nil, input.Invalid("maximumPercent is %d, but must be at least 1.", *n)
@@ -344,11 +347,11 @@ func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err er
 	return out, nil
 }
 
-// parseStrategy reads a capacity provider strategy (S14). At most one entry has a base, and at
-// least one a weight above 0: with weights 0 throughout, tasks beyond the base would have no
-// provider. With a base of 2 and weights 1 and 3, for example, the first two tasks go to the
-// provider with the base, and of every four after that one and three. A strategy has providers with
-// Auto Scaling groups only; one that has those of Fargate only is refused by name.
+// parseStrategy reads the capacity provider strategy of a service or task (S14). At most one entry
+// has a base, and at least one a weight above 0: with weights 0 throughout, tasks beyond the base
+// would have no provider. With a base of 2 and weights 1 and 3, for example, the first two tasks go
+// to the provider with the base, and of every four after that one and three. A strategy has
+// providers with Auto Scaling groups only; one that has those of Fargate only is refused by name.
 func parseStrategy(in []types.CapacityProviderStrategyItem) ([]cluster.ProviderShare, error) {
 	if err := checkUnmixed(in); err != nil {
 		return nil, err
@@ -358,7 +361,41 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) ([]cluster.ProviderS
 			return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + name)
 		}
 	}
-	return parseShares(in)
+	shares, err := parseShares(in)
+	switch {
+	case err != nil:
+		return nil, err
+	case countBases(shares) > 1:
+		return nil, input.Invalid("There are multiple capacity providers in the specified capacity provider strategy " +
+			"with a base value greater than zero. Only one capacity provider can have a base value greater than " +
+			"zero. Specify a valid capacity provider strategy and try again.")
+	case len(shares) > 0 && !cluster.HasWeight(shares):
+		return nil, input.Invalid("There are no capacity providers in the capacity provider strategy with a weight " +
+			"value greater than zero. Specify a weight value greater than zero for at least one capacity provider " +
+			"and try again.")
+	}
+	return shares, nil
+}
+
+// parseDefaultStrategy reads the default capacity provider strategy of a cluster. It may have
+// weights of 0 throughout: then ECS refuses the services and tasks that would use it.
+func parseDefaultStrategy(in []types.CapacityProviderStrategyItem) ([]cluster.ProviderShare, error) {
+	shares, err := parseShares(in)
+	if err == nil && countBases(shares) > 1 {
+		return nil, input.Invalid("The specified capacity provider strategy contains multiple capacity providers " +
+			"with a base value defined. Only one capacity provider per strategy can have a base value defined.")
+	}
+	return shares, err
+}
+
+// countBases returns how many providers of a strategy have a base.
+func countBases(shares []cluster.ProviderShare) (n int) {
+	for _, s := range shares {
+		if s.Base > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // checkUnmixed refuses a strategy that has providers of Fargate and others, in ECS's words.
@@ -386,8 +423,6 @@ func parseShares(in []types.CapacityProviderStrategyItem) (out []cluster.Provide
 	if err := checkUnmixed(in); err != nil {
 		return nil, err
 	}
-	// Base and weight are checked together only after all entries have been read.
-	bases, weights := 0, 0
 	for _, p := range in {
 		name := cluster.LastPart(input.Value(p.CapacityProvider))
 		switch {
@@ -404,18 +439,7 @@ func parseShares(in []types.CapacityProviderStrategyItem) (out []cluster.Provide
 		case slices.ContainsFunc(out, func(o cluster.ProviderShare) bool { return o.Provider == name }):
 			return nil, input.Invalid("capacityProviderStrategy names capacity provider %s twice.", name)
 		}
-		if p.Base > 0 {
-			bases++
-		}
-		weights += int(p.Weight)
 		out = append(out, cluster.ProviderShare{Provider: name, Base: int(p.Base), Weight: int(p.Weight)})
-	}
-	switch {
-	case bases > 1:
-		return nil, input.Invalid("capacityProviderStrategy has %d items with a base, but only one may have one.",
-			bases)
-	case len(in) > 0 && weights == 0:
-		return nil, input.Invalid("capacityProviderStrategy must have an item with a weight above 0.")
 	}
 	return out, nil
 }

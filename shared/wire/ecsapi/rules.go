@@ -33,8 +33,8 @@ func parseRules(
 	return r, nil
 }
 
-// parseConstraints reads at most 10 constraints. distinctInstance has no expression, memberOf has
-// one.
+// parseConstraints reads at most 10 constraints. distinctInstance has no expression (text of ECS),
+// memberOf has one.
 func parseConstraints(in []types.PlacementConstraint) (out []cluster.PlacementConstraint, err error) {
 	if len(in) > cluster.MaxConstraints {
 		return nil, input.Invalid("placementConstraints cannot have more than %d items.", cluster.MaxConstraints)
@@ -43,7 +43,7 @@ func parseConstraints(in []types.PlacementConstraint) (out []cluster.PlacementCo
 		expression := input.Value(c.Expression)
 		switch {
 		case c.Type == types.PlacementConstraintTypeDistinctInstance && expression != "":
-			return nil, input.Invalid("A placement constraint of type distinctInstance has no expression.")
+			return nil, input.Invalid("distinctInstance expression should not be specified.")
 		case c.Type == types.PlacementConstraintTypeMemberOf && expression == "":
 			return nil, input.Invalid("A placement constraint of type memberOf must have an expression.")
 		case c.Type == "":
@@ -67,10 +67,10 @@ var (
 // attributeField is the prefix of a field that names an attribute: attribute:ecs.availability-zone.
 const attributeField = "attribute:"
 
-// parseStrategies reads at most 5 strategies, which apply in their order (S3).
+// parseStrategies reads at most 5 strategies, which apply in their order (S3; texts of ECS).
 func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrategy, err error) {
 	if len(in) > cluster.MaxStrategies {
-		return nil, input.Invalid("placementStrategy cannot have more than %d items.", cluster.MaxStrategies)
+		return nil, input.Invalid("Maximum number of strategies is %d.", cluster.MaxStrategies)
 	}
 	for _, s := range in {
 		if s.Type == "" {
@@ -80,9 +80,11 @@ func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrat
 			return nil, err
 		}
 		field, ok := strategyField(s.Type, input.Value(s.Field))
-		if !ok {
-			return nil, input.Invalid("The field %.140q is not valid for the placement strategy %s.",
-				input.Value(s.Field), s.Type)
+		switch {
+		case !ok && s.Type == types.PlacementStrategyTypeRandom:
+			return nil, input.Invalid("random field should not be specified.")
+		case !ok:
+			return nil, input.Invalid("%s field '%.140s' is invalid.", s.Type, input.Value(s.Field))
 		}
 		out = append(out, cluster.PlacementStrategy{Type: string(s.Type), Field: field})
 	}

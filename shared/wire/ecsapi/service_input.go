@@ -137,6 +137,8 @@ func checkStrategy(in *ecs.CreateServiceInput, controller cluster.DeploymentCont
 	switch c := in.DeploymentConfiguration; {
 	case in.DesiredCount != nil:
 		return input.Invalid(cluster.DaemonDesiredCount)
+	case c != nil && input.Value(c.MaximumPercent) > 100:
+		return input.Invalid(cluster.DaemonMaximum)
 	case c != nil && c.MaximumPercent != nil && *c.MaximumPercent != 100:
 		return input.Invalid("The daemon scheduling strategy does not support values for maximumPercent other than " +
 			"100.")
