@@ -230,8 +230,8 @@ func checkRebalancing(s *cluster.Service, def *cluster.TaskDefinition) error {
 	switch {
 	case s.Strategy == cluster.Daemon: // ECS's words
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The service couldn't be created because Availability Zone Rebalancing does not support DAEMON as scheduling "+
-				"strategy. Update scheduling strategy and try again.")
+			"The service couldn't be created because Availability Zone Rebalancing does not support DAEMON as "+
+				"scheduling strategy. Update scheduling strategy and try again.")
 	case s.MaxPercent <= 100:
 		return refuse(fmt.Sprintf("a maximumPercent of %d: it must be above 100", s.MaxPercent))
 	case first.Type != "spread" || first.Field != zoneField:
