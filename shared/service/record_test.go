@@ -224,6 +224,33 @@ func TestCompletion(t *testing.T) {
 			pendingTask(in.Tasks[1])
 			pendingTask(in.Tasks[2])
 		}, false},
+		{"AProtectedTaskAndItsReplacementAreOne", func(in *Input) {
+			in.Service.Early = cluster.EarlySuccess{Enable: true, Percent: 75}
+			in.Tasks = append(in.Tasks, newTask("t5", replacing("t1")))
+			pendingTask(in.Tasks[2])
+			pendingTask(in.Tasks[3])
+			in.ProtectedUntil = func(string) time.Time { return noon.Add(time.Hour) }
+		}, false},
+		{"AndTwoWhereTheReplacementMayStayAsWell", func(in *Input) {
+			in.Service.Early = cluster.EarlySuccess{Enable: true, Percent: 75}
+			in.Tasks[2].Replaces = in.Tasks[1].ID
+			in.Tasks = in.Tasks[:3]
+		}, true},
+		{"AReplacedTaskThatThisPlanStopsIsNotCounted", func(in *Input) {
+			in.Service.Early = cluster.EarlySuccess{Enable: true, Percent: 100}
+			in.Tasks = append(in.Tasks, newTask("t5", replacing("t1")))
+			pendingTask(in.Tasks[3])
+		}, false},
+		{"ItsReplacementIs", func(in *Input) {
+			in.Service.Early = cluster.EarlySuccess{Enable: true, Percent: 75}
+			in.Tasks = append(in.Tasks, newTask("t5", replacing("t1")))
+			pendingTask(in.Tasks[3])
+		}, true},
+		{"ADrainingTaskThatThisPlanStopsIsNotCounted", func(in *Input) {
+			in.Service.Early = cluster.EarlySuccess{Enable: true, Percent: 100}
+			in.Service.MaxPercent = 100
+			*in = drainingHosts(*in, "t1")
+		}, false},
 		{"AThirdIsRoundedUp", func(in *Input) {
 			in.Service.Early = cluster.EarlySuccess{Enable: true, Percent: 30}
 			for _, task := range in.Tasks[:3] {

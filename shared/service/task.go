@@ -121,16 +121,11 @@ func (r *revisionTasks) undecidedCount() (n int) {
 	return n
 }
 
-// steadyCount returns how many tasks were up before anything was decided. A task and its
-// replacement are one.
-func (r *revisionTasks) steadyCount() (n int) {
-	for _, t := range r.all {
-		if t.isUp() {
-			n++
-		}
-	}
+// steadyCount returns how many of the tasks left are up. A task and its replacement are one.
+func (r *revisionTasks) steadyCount() int {
+	n := r.count(stabilizing) + r.count(healthy)
 	for _, p := range r.pairs {
-		if p.replacement.isUp() {
+		if !p.broken && p.task != nil && p.task.isUp() && p.replacement.isUp() {
 			n--
 		}
 	}

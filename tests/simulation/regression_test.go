@@ -64,6 +64,7 @@ var regressions = []struct {
 		true},
 	{400071, "the check of quick restarts counted the replacement of an unhealthy task against the one that waits",
 		false, true},
+	{504813, "with criteria for early success, a task and the replacement that it stopped for counted as two", false, true},
 	{400991, "the check of buffers forgot that a move may make room for a task that waits", false, true},
 }
 
