@@ -35,5 +35,5 @@ func stopDraining(v view, r *revisionTasks, n int) decision {
 		tasks = append(tasks, r.onDraining[c].tasks...)
 	}
 	d := stopInOrder(v, tasks, n, func(*task) string { return drainingReason })
-	return d.plus(reportProtected(v, r, n-d.stopCount()))
+	return d.plus(reportProtected(v, r, tasks, n-d.stopCount()))
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -317,6 +318,16 @@ func TestStuckDeployment(t *testing.T) {
 			expect(t, "stuck", stuck, c.want)
 		})
 	}
+}
+
+// Tasks that wait for room do not make the service say that protected tasks should stop: those on no
+// draining instance are to stay (S5).
+func TestProtectedTasksThatStayAreNotReported(t *testing.T) {
+	in := protecting(with(3, 0, 200, newTask("t1"), newTask("t2"), newTask("t3", waitingTask)), "t1", "t2")
+	in.Service.Blocked, in.Service.BlockedSince = &cluster.Diagnosis{Evaluated: 2}, noon.Add(-time.Hour)
+	expect(t, "event", messages(Reconcile(in)), "")
+	expect(t, "event while one is draining", strings.Count(messages(Reconcile(drainingHosts(in, "t1"))),
+		"1 tasks under protection"), 1)
 }
 
 // An event says how many of the tasks that should stop are protected, no more than should (S5).

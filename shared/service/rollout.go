@@ -32,7 +32,8 @@ func rollOut(v view) decision {
 		v, d = v.afterDecision(step), d.plus(step)
 	}
 	for i := range v.revisions[1:] {
-		d = d.plus(reportProtected(v, &v.revisions[1+i], n))
+		r := &v.revisions[1+i]
+		d = d.plus(reportProtected(v, r, r.all, n))
 	}
 	return d
 }

@@ -56,17 +56,19 @@ func stopSurplus(v view, i, n int) (d decision) {
 		return d
 	}
 	paired := v.revisions[i].pairedTasks()
+	var surplus []*task
 	for c := range condition(conditions) {
 		if c == unhealthy || c == disconnected {
 			continue
 		}
 		r := &v.revisions[i]
 		single := slices.DeleteFunc(slices.Clone(r.staying[c].tasks), func(t *task) bool { return paired[t] })
+		surplus = append(surplus, single...)
 		step := stopAnyOf(v, single, n, r.scalingReason(nil))
 		n -= step.stopCount()
 		v, d = v.afterDecision(step), d.plus(step)
 	}
-	return d.plus(reportProtected(v, &v.revisions[i], n))
+	return d.plus(reportProtected(v, &v.revisions[i], surplus, n))
 }
 
 // scaleInFailedPrimary scales a failed PRIMARY deployment in. It starts nothing and its older
@@ -88,10 +90,10 @@ func scaleInFailedPrimary(v view) decision {
 	return d
 }
 
-// reportProtected says that up to n tasks of a revision should stop and are protected.
-func reportProtected(v view, r *revisionTasks, n int) decision {
+// reportProtected says that up to n of a revision's tasks should have stopped and are protected.
+func reportProtected(v view, r *revisionTasks, tasks []*task, n int) decision {
 	protected := 0
-	for _, t := range r.all {
+	for _, t := range tasks {
 		if t.isProtected() {
 			protected++
 		}

@@ -30,6 +30,10 @@ func (w *World) checkServiceRepairs(s *cluster.Service, spec *invariant.TaskSpec
 			c.ExceededMetric(from, map[string]bool{t.ID: true}) == "" {
 			w.failIfMovable(s, spec, t, why)
 		}
+		if why := c.ExceededResource(from, nil); why != "" && len(spec.Rules.Metrics) > 0 &&
+			c.ExceededResource(from, map[string]bool{t.ID: true}) == "" {
+			w.failIfMovable(s, spec, t, why)
+		}
 		if c.BreaksDomainRule(spec, nil) && priorities.FaultDomain == 0 && priorities.UpgradeDomain == 0 {
 			w.failIfMovable(s, spec, t, "its domain rule is broken")
 		}

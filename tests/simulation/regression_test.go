@@ -64,6 +64,9 @@ var regressions = []struct {
 		true},
 	{400071, "the check of quick restarts counted the replacement of an unhealthy task against the one that waits",
 		false, true},
+	{501850, "the check of a cluster at rest forgot that a protection's row expires, and that the service is reconciled then", false, true},
+	{502051, "tasks that waited for room made the service report that protected tasks should stop", false, true},
+	{502627, "the check of moves forgot that a resized instance may hold more memory than it has", false, true},
 	{504813, "with criteria for early success, a task and the replacement that it stopped for counted as two", false, true},
 	{400991, "the check of buffers forgot that a move may make room for a task that waits", false, true},
 }

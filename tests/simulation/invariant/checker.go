@@ -3,6 +3,7 @@ package invariant
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,9 @@ type Checker struct {
 	hadViolation bool
 	// ExpiredFailures counts rows of tasks that never ran, and of throttles, that have expired.
 	ExpiredFailures int
+	// unprotectedAt is when the row of an expired protection was last removed, by its service's short
+	// key.
+	unprotectedAt map[string]time.Time
 	// AlarmFired means that the alarm has fired in this run. RequestedStops are the service
 	// deployments whose stop was requested, each with the type of stop.
 	AlarmFired     bool
@@ -60,7 +64,7 @@ func NewChecker(clusterName string, now func() time.Time, cover func(coverage.Po
 		Deployments:           map[string]*model.DeploymentHistory{},
 		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{},
 		specChangedAt: map[string]time.Time{}, RequestedStops: map[string]bool{},
-		placedAt: map[string]time.Time{},
+		placedAt: map[string]time.Time{}, unprotectedAt: map[string]time.Time{},
 	}
 }
 
@@ -164,6 +168,10 @@ func (c *Checker) checkRemoval(key state.Key, before state.Row) {
 	switch row := before.(type) {
 	case *cluster.Throttle:
 		c.ExpiredFailures++
+	case *cluster.Protection:
+		if !row.Until.After(c.now()) {
+			c.unprotectedAt[row.Owner] = c.now()
+		}
 	case *cluster.Task:
 		if row.Last != cluster.TaskStopped {
 			c.Fail("invariant 9: the row of task %s was removed while %s", row.ID, row.Status())
@@ -219,14 +227,30 @@ func (c *Checker) checkProgress(key state.Key, before, after state.Row) {
 			c.recordFailure(t)
 		}
 	case *cluster.Service:
-		c.countChange(key)
 		old, _ := before.(*cluster.Service)
+		if !c.isExplainedAgain(old, now) {
+			c.countChange(key)
+		}
 		c.checkDeployments(old, now)
 	case *cluster.ServiceEvent:
 		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
 			c.countChange(key) // otherwise only its expiry changed
 		}
 	}
+}
+
+// isExplainedAgain reports whether only the diagnosis of a service changed, because the row of an
+// expired protection was removed: that reconciles the service once more, and the free room may
+// differ from what the diagnosis says although it is still too little. Anything else would have been
+// due when the protection ended.
+func (c *Checker) isExplainedAgain(old, now *cluster.Service) bool {
+	at, ok := c.unprotectedAt[now.Short]
+	if !ok || old == nil || old.Blocked == nil || now.Blocked == nil || c.now().Sub(at) >= c.Staleness {
+		return false
+	}
+	was, is := *old, *now
+	was.Head, was.Blocked, is.Head, is.Blocked = cluster.Head{}, nil, cluster.Head{}, nil
+	return reflect.DeepEqual(was, is)
 }
 
 // checkRefusedRequest checks the answer to a request that found no room.

@@ -129,7 +129,7 @@ func (c *Checker) hasViolation(later map[string]bool) bool {
 // findViolation describes a rule that some task violates where it is, or returns "".
 func (h *RowHistory) findViolation(without map[string]bool) string {
 	for _, i := range h.sortedInstances() {
-		if why := h.ExceededMetric(i, without); why != "" {
+		if why := cmp.Or(h.ExceededMetric(i, without), h.ExceededResource(i, without)); why != "" {
 			return why
 		}
 	}
@@ -190,6 +190,22 @@ func (h *RowHistory) ExceededMetric(i *cluster.Instance, without map[string]bool
 			return fmt.Sprintf("instance %s has %d of %s, which is above %d", i.ID, used.metrics[name], name,
 				unbuffered)
 		}
+	}
+	return ""
+}
+
+// ExceededResource describes a resource of which the instance holds more than it has, because it was
+// resized or ECS runs tasks of others there, or returns "". Unlike capacities of metrics it always
+// binds.
+func (h *RowHistory) ExceededResource(i *cluster.Instance, without map[string]bool) string {
+	used, has := h.usageOf(i, RoomQuery{Without: without}), i.Registered
+	switch {
+	case used.cpu > has.CPU:
+		return fmt.Sprintf("instance %s holds %d/%d CPU", i.ID, used.cpu, has.CPU)
+	case used.memory > has.Memory:
+		return fmt.Sprintf("instance %s holds %d/%d MiB", i.ID, used.memory, has.Memory)
+	case has.ENIs != nil && used.enis > *has.ENIs:
+		return fmt.Sprintf("instance %s has %d network interfaces of %d", i.ID, used.enis, *has.ENIs)
 	}
 	return ""
 }
