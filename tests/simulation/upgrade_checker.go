@@ -37,6 +37,9 @@ type upgradeChecker struct {
 	// surged means that the update has enlarged the group. From then on only the update may shrink
 	// it.
 	surged bool
+	// leftToScaling means that the last update ended with nodes that it left to managed scaling, which
+	// had planned more and not enlarged the group yet. The desired capacity is managed scaling's then.
+	leftToScaling bool
 	// mustSucceed means that the update must not fail.
 	mustSucceed    bool
 	beganAt        time.Time
@@ -376,7 +379,7 @@ func (c *upgradeChecker) recordStart(u *cluster.Update) {
 			*u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
 	}
 	if g := c.describeGroup(); g != nil && !left(g) {
-		if !c.scaledAt.IsZero() {
+		if !c.scaledAt.IsZero() || c.leftToScaling {
 			c.originalSizes.Desired = min(g.Desired, c.originalSizes.Max) // an update may have left a higher maximum
 		}
 		if u.UnrestoredSizes == nil || u.LeftSizes.Desired != g.Desired ||
@@ -384,5 +387,5 @@ func (c *upgradeChecker) recordStart(u *cluster.Update) {
 			c.originalZones = c.countByZone()
 		}
 	}
-	c.scaledAt, c.grewAt = time.Time{}, time.Time{}
+	c.scaledAt, c.grewAt, c.leftToScaling = time.Time{}, time.Time{}, false
 }

@@ -55,6 +55,7 @@ func (c *upgradeChecker) checkFinalSizes(u *cluster.Update, now cluster.Sizes) {
 	case kept && (c.drainBlocked || c.faults.hasStruck()), c.groupLost && u.SizesReason != "",
 		c.callDenied && u.SizesReason != "", !c.scaledAt.IsZero() && u.SizesReason != "":
 	case u.SizesReason != "" && c.plannedScaleOut(c.beganAt.Add(-invariant.MaxStaleness-cluster.DefaultScaling.Warmup)):
+		c.leftToScaling = true
 	case !c.scaledAt.IsZero() && c.Loop.Now().Sub(c.scaledAt) < invariant.MaxStaleness: // just now
 	// it was scaled before the update first read it
 	case !c.scaledAt.IsZero() && u.OriginalSizes != nil && now == *u.OriginalSizes:
