@@ -163,10 +163,18 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 }
 
 // recheckInstances asks ECS about instances that were unavailable and records the answer. It
-// schedules another check of those that still are. Without it an instance whose reconnection no
-// event reported would stay unavailable until the
-// next sweep.
+// schedules another check of those that still are, unless one is scheduled already: an instance
+// that became unavailable twice, or whose event came twice, would be checked by two series of due
+// rows from then on. Without it an instance whose reconnection no event reported would stay
+// unavailable until the next sweep.
 func (h *Handler) recheckInstances(ctx context.Context, name string, dues []*state.Due) error {
+	if len(dues) == 0 {
+		return nil
+	}
+	scheduled, err := h.scheduledChecks(ctx, name, dues)
+	if err != nil {
+		return err
+	}
 	o := h.newObserver()
 	for batch := range slices.Chunk(latestPerInstance(dues), cluster.DescribeBatch) {
 		ids := make([]string, len(batch))
@@ -182,12 +190,38 @@ func (h *Handler) recheckInstances(ctx context.Context, name string, dues []*sta
 			found[i.ID] = i
 		}
 		for _, d := range batch {
-			if err := h.recheckInstance(ctx, o, d, found[d.Subject]); err != nil {
+			unavailable, err := h.recheckInstance(ctx, o, d, found[d.Subject])
+			if err != nil {
+				return err
+			}
+			if !unavailable || scheduled[d.Subject] {
+				continue
+			}
+			if err := o.SchedulePoll(ctx, d.Cluster, d.Subject, d.Generation+1); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// scheduledChecks returns the instances with a due row for another check than these.
+func (h *Handler) scheduledChecks(ctx context.Context, name string, dues []*state.Due) (map[string]bool, error) {
+	rows, err := h.State.List(ctx, state.DueBy(name, h.Clock.Now().Add(h.Settings.RetryIntervalMax)))
+	if err != nil {
+		return nil, fmt.Errorf("listing due rows: %w", err)
+	}
+	now := map[state.Key]bool{}
+	for _, d := range dues {
+		now[state.KeyOf(d)] = true
+	}
+	scheduled := map[string]bool{}
+	for _, row := range rows {
+		if d, _ := row.(*state.Due); d.Kind == state.DueInstance && !now[state.KeyOf(d)] {
+			scheduled[d.Subject] = true
+		}
+	}
+	return scheduled, nil
 }
 
 // latestPerInstance keeps one due row per instance: the one with the highest generation, of two
@@ -201,21 +235,20 @@ func latestPerInstance(dues []*state.Due) []*state.Due {
 }
 
 // recheckInstance records what ECS says now of the instance that a due row names; now is nil if ECS
-// does not have it.
-func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *state.Due, now *cluster.Instance) error {
+// does not have it. It reports whether the instance is still unavailable and has to be checked again.
+func (h *Handler) recheckInstance(
+	ctx context.Context, o *observe.Observer, d *state.Due, now *cluster.Instance,
+) (unavailable bool, err error) {
 	known, err := state.ReadRow[*cluster.Instance](
 		ctx, h.State, state.InstanceKey(d.Cluster, d.Subject), "instance "+d.Subject)
 	if err != nil || known == nil || known.IsDeregistered() {
-		return err
+		return false, err
 	}
 	if now == nil {
-		return cluster.IgnoreDrop(o.RecordDeregistered(ctx, known))
+		return false, cluster.IgnoreDrop(o.RecordDeregistered(ctx, known))
 	}
 	if err := cluster.IgnoreDrop(o.RecordInstance(ctx, now, known)); err != nil {
-		return err
+		return false, err
 	}
-	if now.IsAvailable() || now.IsDeregistered() || d.Kind == state.DueHost {
-		return nil
-	}
-	return o.SchedulePoll(ctx, d.Cluster, d.Subject, d.Generation+1)
+	return !now.IsAvailable() && !now.IsDeregistered() && d.Kind == state.DueInstance, nil
 }
