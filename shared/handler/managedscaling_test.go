@@ -336,6 +336,7 @@ func TestManagedScaling(t *testing.T) {
 			m    state.Message
 			want int
 		}{{other, 1}, {alarm, 2}, {ending, 3}} {
+			s.advance(time.Second) // since the last look
 			wantCount(t, "messages to deliver again", s.function.HandleMessages(ctx, []state.Message{c.m}), 0)
 			want(t, fmt.Sprint("looks after event ", n), len(s.points), c.want)
 		}

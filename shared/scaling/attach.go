@@ -1,6 +1,7 @@
 package scaling
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -11,6 +12,13 @@ import (
 
 // HookHeartbeat is how long a lifecycle hook holds an instance at a time, as with ECS.
 const HookHeartbeat = time.Hour
+
+// HeartbeatInterval is the time after which such an instance gets a heartbeat, long before the hook
+// lets it go.
+const HeartbeatInterval = HookHeartbeat / 2
+
+// maxHeartbeats bounds the heartbeats of one look.
+const maxHeartbeats = 20
 
 // renewalInterval is how often everything that a provider needs is made again, in case somebody has
 // deleted it.
@@ -104,23 +112,32 @@ func WeightsProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) st
 }
 
 // Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a
-// heartbeat, by EC2 id. Those that get one now have the present time. It is nil if there are none.
+// heartbeat, by EC2 id. Those that get one now have the present time: of those that are due, the 20
+// that have waited longest. It is nil if there are none.
 func Heartbeats(
 	p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old map[string]time.Time, now time.Time,
 ) map[string]time.Time {
 	var beats map[string]time.Time
+	var due []string
 	for _, i := range g.Instances {
 		if !p.Draining || i.Lifecycle != "Terminating:Wait" {
 			continue
 		}
 		at, known := old[i.ID]
-		if !known || now.Sub(at) >= HookHeartbeat/2 {
+		if !known {
 			at = now
+		}
+		if known && now.Sub(at) >= HeartbeatInterval {
+			due = append(due, i.ID)
 		}
 		if beats == nil {
 			beats = map[string]time.Time{}
 		}
 		beats[i.ID] = at
+	}
+	slices.SortFunc(due, func(a, b string) int { return cmp.Or(old[a].Compare(old[b]), cmp.Compare(a, b)) })
+	for _, id := range due[:min(len(due), maxHeartbeats)] {
+		beats[id] = now
 	}
 	return beats
 }

@@ -160,6 +160,31 @@ func TestHeartbeats(t *testing.T) {
 	expect(t, "without managed draining", scaling.Heartbeats(&cluster.CapacityProvider{}, g, old, noon) == nil, true)
 }
 
+// Of many instances that are due at once, the 20 that have waited longest get a heartbeat.
+func TestHeartbeatsAreFew(t *testing.T) {
+	p, g := &cluster.CapacityProvider{Draining: true}, &cluster.AutoScalingGroup{}
+	old := map[string]time.Time{}
+	for n := range 50 { // the later in the alphabet, the longer it has waited
+		id := fmt.Sprintf("i-%02d", n)
+		g.Instances = append(g.Instances, cluster.GroupInstance{ID: id, Lifecycle: "Terminating:Wait"})
+		old[id] = noon.Add(-30*time.Minute - time.Duration(n)*time.Second)
+	}
+	beats := scaling.Heartbeats(p, g, old, noon)
+	for n, i := range g.Instances {
+		at := old[i.ID]
+		if n >= 30 {
+			at = noon
+		}
+		expect(t, i.ID, beats[i.ID], at)
+	}
+	for id := range old { // of equals, the first by id
+		old[id] = noon.Add(-30 * time.Minute)
+	}
+	beats = scaling.Heartbeats(p, g, old, noon)
+	expect(t, "the 20th", beats["i-19"], noon)
+	expect(t, "the next one", beats["i-20"], old["i-20"])
+}
+
 // An event with a key is new until it has been emitted, and again after it did not hold for a
 // while. One without a key is always new.
 func TestNewEvents(t *testing.T) {

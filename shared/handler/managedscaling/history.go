@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"strings"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
@@ -43,11 +44,15 @@ func (r *round) scheduleLook(ctx context.Context, old, next *cluster.ScalingHist
 	if next.LookAgainAt.IsZero() || next.LookAgainAt.Equal(old.LookAgainAt) {
 		return nil
 	}
-	due := &state.Due{
-		Head: cluster.Head{Cluster: r.of.Cluster}, Kind: state.DueScaling, Subject: next.Provider, At: next.LookAgainAt,
-	}
-	_, err := r.State.Write(ctx, state.Write{Put: due, Any: true})
-	return cluster.Wrap(err, "scheduling the next decision about %s", next.Provider)
+	return writeDue(ctx, r.State, r.of.Cluster, next.Provider, next.LookAgainAt)
+}
+
+// writeDue writes the due row of the next decision about a provider in a cluster.
+func writeDue(ctx context.Context, store state.Store, clusterName, provider string, at time.Time) error {
+	_, err := store.Write(ctx, state.Write{Any: true, Put: &state.Due{
+		Head: cluster.Head{Cluster: clusterName}, At: at, Kind: state.DueScaling, Subject: provider,
+	}})
+	return cluster.Wrap(err, "scheduling the next decision about %s", provider)
 }
 
 // emitEvents adds events to the services that they concern, and to the log for the operator.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
@@ -33,6 +34,8 @@ type Handler struct {
 
 	rotation handler.Rotation
 	metrics  metricBuffer
+	looks    handler.Looks
+	calls    terminationCalls
 }
 
 // RunSchedule examines the capacity providers, and then reconciles every cluster that has some, as
@@ -59,10 +62,14 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 // lifecycle hook, and wake-ups. It returns the ids of messages to deliver again. A message says
 // only that its cluster must be reconciled before the minute is over: the decision is made from
 // what is there.
+//
+// Terminations that are reported within a second of the last look ask for one more look, at the end
+// of that second, by a due row. Alarms are rare, and dispatch spaces the wake-ups that it sends.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
-	subjects := map[string]bool{} // alarms that fired, groups with a termination
-	woken := map[string]bool{}    // clusters; "" for the providers themselves. True if only between two looks
+	alarms, terminating := map[string]bool{}, map[string]bool{} // names of alarms, and of groups
+
+	woken := map[string]bool{} // clusters; "" for the providers themselves. True if only between two looks
 	var handled []string
 	for _, m := range messages {
 		if w, ok := handler.ParseWakeUp(m.Body); ok {
@@ -71,19 +78,23 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 			handled = append(handled, m.ID)
 			continue
 		}
-		name, err := h.eventSubject(m.Body)
+		alarm, group, err := h.eventSubject(m.Body)
 		if err != nil {
 			h.Telemetry.CountDropped(handler.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}
-		subjects[name] = true
+		if alarm != "" {
+			alarms[alarm] = true
+		} else {
+			terminating[group] = true
+		}
 		handled = append(handled, m.ID)
 	}
 	if len(handled) == 0 {
 		return nil
 	}
-	if err := h.reconcileAffected(ctx, subjects, woken); err != nil {
+	if err := h.reconcileAffected(ctx, alarms, terminating, woken); err != nil {
 		handler.Logger(h.Log).Error("scaling on an event", "error", err)
 		return handled
 	}
@@ -95,7 +106,7 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 //
 // An alarm, a termination or a change of providers asks for the decision that each minute brings;
 // other wake-ups for one between the looks of two minutes.
-func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[string]bool) error {
+func (h *Handler) reconcileAffected(ctx context.Context, alarms, terminating, woken map[string]bool) error {
 	p, err := h.newPass(ctx)
 	if err != nil {
 		return err
@@ -108,48 +119,72 @@ func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[str
 	}
 	affected := maps.Clone(woken)
 	delete(affected, "")
-	for _, name := range p.affectedClusters(subjects) {
+	for _, name := range p.clustersWithAlarms(alarms) {
 		affected[name] = false
 	}
+	failed := []error{err, p.addTerminating(ctx, terminating, affected)}
 	p.visited = map[string]bool{}
 	for name := range affected {
 		p.visited[name] = true
 	}
-	failed := []error{err}
 	for _, name := range slices.Sorted(maps.Keys(affected)) {
 		failed = append(failed, cluster.Wrap(p.reconcileCluster(ctx, name, affected[name]), "cluster %s", name))
 	}
 	return errors.Join(errors.Join(failed...), h.publish(ctx, p.points, true))
 }
 
-// eventSubject returns the name of the alarm or group that an event is about, or why the event is
-// dropped. Alarms and hooks of others are among those.
-func (h *Handler) eventSubject(body []byte) (string, *cluster.Drop) {
+// addTerminating adds the clusters whose instances the groups are terminating to those that are to be
+// looked at, unless this environment has just looked: then a due row asks for the next look.
+func (p *pass) addTerminating(ctx context.Context, groups, affected map[string]bool) error {
+	var failed []error
+	for _, row := range p.providers {
+		if !groups[row.Group] {
+			continue
+		}
+		for _, name := range row.Clusters {
+			if between, is := affected[name]; is && !between {
+				continue
+			}
+			deferred, err := p.looks.Defer(name, p.Clock.Now(),
+				func(at time.Time) error { return writeDue(ctx, p.State, name, row.Name, at) })
+			failed = append(failed, err)
+			if !deferred {
+				affected[name] = false
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// eventSubject returns the name of the alarm or of the group that an event is about, or why the event
+// is dropped. Alarms and hooks of others are among those.
+func (h *Handler) eventSubject(body []byte) (alarm, group string, dropped *cluster.Drop) {
 	e, err := h.Decoder.Decode(body)
 	var drop *cluster.Drop
 	switch {
 	case errors.As(err, &drop):
-		return "", drop
+		return "", "", drop
 	case err != nil:
-		return "", &cluster.Drop{Reason: err.Error()}
+		return "", "", &cluster.Drop{Reason: err.Error()}
 	}
 	switch d := e.Detail.(type) {
 	case *awsevent.Alarm:
 		if strings.HasPrefix(d.Name, cluster.AlarmPrefix) {
-			return d.Name, nil
+			return d.Name, "", nil
 		}
 	case *awsevent.Lifecycle:
 		if d.Hook == cluster.DrainingHook && d.IsTerminating() {
-			return d.Group, nil
+			return "", d.Group, nil
 		}
 	}
-	return "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+	return "", "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
 // reconcileCluster scales all capacity providers of a cluster, and adds the values of the metric to
 // the pass. A cluster that has none costs one read. between reports that the decision is one
 // between the looks of two minutes.
 func (p *pass) reconcileCluster(ctx context.Context, name string, between bool) error {
+	p.looks.Begin(name, p.Clock.Now())
 	r, err := p.beginRound(ctx, name, between)
 	if err != nil {
 		return err

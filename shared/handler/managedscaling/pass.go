@@ -102,13 +102,11 @@ func (p *pass) clustersAmong(names []string) (having []string) {
 	return having
 }
 
-// affectedClusters returns the clusters that have a capacity provider with one of these alarms or
-// groups.
-func (p *pass) affectedClusters(subjects map[string]bool) (names []string) {
+// clustersWithAlarms returns the clusters that have a capacity provider with one of these alarms.
+func (p *pass) clustersWithAlarms(alarms map[string]bool) (names []string) {
 	for _, row := range p.providers {
 		for _, name := range row.Clusters {
-			low, high := cluster.ScalingAlarms(name, row.Name)
-			if subjects[low] || subjects[high] || subjects[row.Group] {
+			if low, high := cluster.ScalingAlarms(name, row.Name); alarms[low] || alarms[high] {
 				names = append(names, name)
 			}
 		}

@@ -40,7 +40,7 @@ type Handler struct {
 
 	rotation handler.Rotation
 	images   imageCache
-	looks    lookTimes
+	looks    handler.Looks
 }
 
 // RunSchedule reconciles the node groups of all clusters until the invocation's time ends.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"berth/shared/awsevent"
@@ -12,41 +11,6 @@ import (
 	"berth/shared/handler"
 	"berth/shared/state"
 )
-
-// eventGap is the least time between two looks of one environment at a cluster for which events
-// ask. A thousand instances that are launched together send a thousand events, in a hundred
-// batches.
-const eventGap = time.Second
-
-// lookTimes remembers, by cluster, when this environment last looked, and when the look is due that
-// events have asked for since.
-type lookTimes struct {
-	last, next map[string]time.Time
-}
-
-// begin records a look that begins now.
-func (l *lookTimes) begin(name string, now time.Time) {
-	if l.last == nil {
-		l.last, l.next = map[string]time.Time{}, map[string]time.Time{}
-	}
-	isPast := func(_ string, at time.Time) bool { return now.Sub(at) >= eventGap }
-	maps.DeleteFunc(l.last, isPast)
-	maps.DeleteFunc(l.next, isPast)
-	l.last[name] = now
-}
-
-// schedule returns when to look for an event that comes now; zero for at once. asked reports that
-// an earlier event has asked for that look.
-func (l *lookTimes) schedule(name string, now time.Time) (at time.Time, asked bool) {
-	last, looked := l.last[name]
-	if age := now.Sub(last); !looked || age < 0 || age >= eventGap {
-		return time.Time{}, false
-	}
-	if next := l.next[name]; next.After(now) {
-		return next, true
-	}
-	return last.Add(eventGap), false
-}
 
 // HandleMessages handles wake-ups, and events of instances that came into service in an Auto
 // Scaling group or were terminated there. It reconciles each cluster that they name once, and
@@ -75,7 +39,7 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 				break
 			}
 			if !done {
-				h.looks.begin(name, h.Clock.Now())
+				h.looks.Begin(name, h.Clock.Now())
 				woken[name] = h.reconcileCluster(ctx, name)
 			}
 			err = woken[name]
@@ -95,16 +59,8 @@ func (h *Handler) deferLook(ctx context.Context, name, group string, done bool) 
 	if group == "" || done {
 		return false, nil
 	}
-	at, asked := h.looks.schedule(name, h.Clock.Now())
-	if at.IsZero() || asked {
-		return asked, nil
-	}
 	g := &cluster.NodeGroup{Head: cluster.Head{Cluster: name}, Name: group}
-	if err := writeDue(ctx, h.State, g, at); err != nil {
-		return true, err
-	}
-	h.looks.next[name] = at
-	return true, nil
+	return h.looks.Defer(name, h.Clock.Now(), func(at time.Time) error { return writeDue(ctx, h.State, g, at) })
 }
 
 // subjectOf returns the cluster that a message wakes the function for: the one that it names, or
