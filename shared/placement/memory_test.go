@@ -61,7 +61,7 @@ func TestCachesAreBounded(t *testing.T) {
 	e.LimitMemory(150_000)
 	dropped, last := 0, 0
 	for n := range 200 {
-		spec, choosers, before := otherSpec(t, n), len(e.caches.choosers), estimateMemory(e)
+		spec, choosers, before, next := otherSpec(t, n), len(e.caches.choosers), estimateMemory(e), e.evictAt
 		if got := e.Place(Request{Spec: spec, Count: 1}); len(got.Placed) != 1 {
 			t.Fatalf("spec %d finds no instance: %v", n, got.Diagnosis)
 		}
@@ -74,6 +74,9 @@ func TestCachesAreBounded(t *testing.T) {
 		last = max(last, now)
 		if n := len(e.caches.choosers); e.evictAt <= n || e.evictAt > n+1+n/evictShare {
 			t.Fatalf("with %d choosers the estimate is made again at %d", n, e.evictAt)
+		}
+		if choosers+1 < next && e.evictAt != next {
+			t.Fatalf("with %d choosers the estimate was made again, expected at %d", choosers+1, next)
 		}
 		if e.caches.choosers[chooserKey{spec, 0}] == nil {
 			t.Fatalf("the chooser of spec %d is not kept", n)

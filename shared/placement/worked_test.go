@@ -296,6 +296,43 @@ func TestExactFit(t *testing.T) {
 	}
 }
 
+// An explanation names what is left without the buffer only to a task that may not use it.
+func TestBestOfBufferedMetrics(t *testing.T) {
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+		oracle.Instance("a", oracle.Metric("m", 100)), oracle.Task("t", "a", oracle.Load(30))}
+	spec := &placement.Spec{Owner: "web", Loads: []cluster.Metric{{Name: "m", Load: 75}}}
+	for unbuffered, best := range map[bool]float64{false: 70, true: 50} {
+		why := placement.New(oracle.SnapshotOf(rows...)).
+			WhyNot(placement.Request{Spec: spec, Unbuffered: unbuffered}, "a")
+		if len(why) != 1 || why[0].Detail != "m" || why[0].Need != 75 || why[0].Best != best {
+			t.Errorf("without the buffer %v: %+v, expected need 75, best %g of m", unbuffered, why, best)
+		}
+	}
+	spec = &placement.Spec{Owner: "web", Loads: []cluster.Metric{{Name: "m", Load: 60}}}
+	why := placement.New(oracle.SnapshotOf(rows...)).WhyNot(placement.Request{Spec: spec, Unbuffered: true}, "a")
+	if len(why) != 1 || why[0].Need != 60 || why[0].Best != 50 {
+		t.Errorf("%+v, expected need 60, best 50: only the buffer has room", why)
+	}
+}
+
+// A question sees what has changed in the snapshot since the last one.
+func TestEligibleInstancesFollowChanges(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a"))
+	e := placement.New(s)
+	spec := &placement.Spec{Owner: "web", Attributes: []string{"disk=ssd"}}
+	for _, c := range []struct {
+		row  state.Row
+		want string
+	}{{oracle.Instance("b", oracle.Attribute("disk", "ssd")), "[b]"},
+		{oracle.Instance("a", oracle.Attribute("disk", "ssd"), func(i *cluster.Instance) { i.Rev = 2 }), "[a b]"},
+		{oracle.Instance("b", func(i *cluster.Instance) { i.Rev = 2 }), "[a]"}} {
+		s.Put(c.row)
+		if got := fmt.Sprint(e.EligibleInstances(spec)); got != c.want {
+			t.Errorf("eligible are %s, expected %s", got, c.want)
+		}
+	}
+}
+
 // The best that an explanation names for GPUs is what tasks of this kind could use: shares of one
 // device count only for a single share, and several devices only together.
 func TestBestOfGPUs(t *testing.T) {

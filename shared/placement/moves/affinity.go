@@ -19,10 +19,7 @@ const noParent = -1
 func (e *Planner) addParents(owners map[string]Owner) {
 	for _, o := range owners {
 		name := o.Spec.Affinity
-		if name == "" {
-			continue
-		}
-		if _, known := owners[name]; known {
+		if _, known := owners[name]; name == "" || known {
 			continue
 		}
 		if e.parents[name] == nil || len(e.parents) > mostParents {
@@ -48,13 +45,13 @@ func (e *Planner) nameOfOwner(short string) string {
 // mostParents bounds the specs that are kept for parents whose tasks stay.
 const mostParents = 256
 
-// linkOwners connects the owners with their parents, if affinity is not switched off.
+// linkOwners connects the owners with their parents, if affinity is not switched off. No owner has
+// the empty name.
 func (p *problem) linkOwners(numbers map[string]int32) {
 	for o := range p.owners {
 		owner := &p.owners[o]
 		owner.parent = noParent
-		if parent, known := numbers[owner.mover.Spec.Affinity]; known && owner.mover.Spec.Affinity != "" &&
-			p.levels.affinity >= 0 {
+		if parent, known := numbers[owner.mover.Spec.Affinity]; known && p.levels.affinity >= 0 {
 			owner.parent = parent
 			p.owners[parent].children = append(p.owners[parent].children, int32(o))
 			p.hasAffinity = true

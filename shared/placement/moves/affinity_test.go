@@ -80,6 +80,12 @@ func TestAffinityIsRepaired(t *testing.T) {
 			oracle.Task("p1", "a", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("child"))},
 			[]*placement.Spec{{Owner: "parent", Attributes: []string{"disk=ssd"}}, attached("child", "parent")},
 			"p1: a > b, c1: a > b", "a no longer meets the placement constraint, b does"},
+		// Affinity that may be given up is kept as long as the child can follow.
+		"BothMoveAlthoughTheyNeedNot": {[]state.Row{oracle.Configuration(cluster.Configuration{
+			Priorities: cluster.Priorities{Affinity: 1}}), instance("a"), instance("b", oracle.Attribute("disk", "ssd")),
+			oracle.Task("p1", "a", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("child"))},
+			[]*placement.Spec{{Owner: "parent", Attributes: []string{"disk=ssd"}}, attached("child", "parent")},
+			"p1: a > b, c1: a > b", "a no longer meets the placement constraint, b does"},
 		// A second task of the parent keeps the child where it is.
 		"AnotherTaskOfTheParentIsThere": {[]state.Row{instance("a"), instance("b"),
 			oracle.Task("p1", "a", oracle.Owner("parent"), oracle.Load(90)),
@@ -106,6 +112,35 @@ func TestAffinityIsRepaired(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A task leaves an instance for its own rule, whatever else is apart there: only its own children are
+// left behind by the move.
+func TestAffinityConcernsOwnChildrenAlone(t *testing.T) {
+	rack := func(name string) oracle.Option { return oracle.Attribute("rack", name) }
+	bound := attached("child", "other")
+	bound.Attributes = []string{"rack=1"}
+	p := plan([]state.Row{oracle.Instance("a", rack("1")), oracle.Instance("b", oracle.Attribute("disk", "ssd")),
+		oracle.Instance("c", rack("2")), oracle.Task("p1", "a", oracle.Owner("parent")),
+		oracle.Task("c1", "a", oracle.Owner("child")), oracle.Task("o1", "c", oracle.Owner("other"))},
+		movers(&placement.Spec{Owner: "parent", Attributes: []string{"disk=ssd"}}, bound,
+			&placement.Spec{Owner: "other", Attributes: []string{"rack=2"}}, attached("second", "parent")))
+	expectMoves(t, p, "p1: a > b")
+	if len(p.Unrepaired) != 1 {
+		t.Errorf("left: %v, expected that c1 stays apart", p.Unrepaired)
+	}
+}
+
+// If affinity is given up for a child that cannot follow, the others follow all the same.
+func TestChildrenFollowWhereOneCannot(t *testing.T) {
+	bound := attached("bound", "parent")
+	bound.Attributes = []string{"rack=1"}
+	p := plan([]state.Row{oracle.Configuration(cluster.Configuration{Priorities: cluster.Priorities{Affinity: 1}}),
+		oracle.Instance("a", oracle.Attribute("rack", "1")), oracle.Instance("b", oracle.Attribute("disk", "ssd")),
+		oracle.Task("p1", "a", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("bound")),
+		oracle.Task("c2", "a", oracle.Owner("free"))},
+		movers(&placement.Spec{Owner: "parent", Attributes: []string{"disk=ssd"}}, bound, attached("free", "parent")))
+	expectMoves(t, p, "p1: a > b, c2: a > b")
 }
 
 // What balances a cluster moves a task of a parent together with those of its children, which could
@@ -137,7 +172,14 @@ func TestBalanceMovesParentsWithTheirChildren(t *testing.T) {
 			t.Errorf("%s moves because %q", child.Owner, child.Why)
 		}
 	}
-	// Neither moves if only one of them may.
+	// Neither moves without the other: of three moves that are allowed, two are made.
+	for most, want := range []int{4, 0, 2, 2} {
+		m := movers(specs...)
+		m.Most = most
+		if p := planBalance(t, rows, m, 20_000, 1); len(p.Moves) != want {
+			t.Errorf("%d moves of at most %d, expected %d", len(p.Moves), most, want)
+		}
+	}
 	m := movers(specs...)
 	m.Keep = func(task *cluster.Task) bool { return task.Owner[:5] == "child" }
 	if p := planBalance(t, rows, m, 20_000, 1); len(p.Moves) > 0 {

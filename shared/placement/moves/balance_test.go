@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/placement/rebalance"
@@ -311,6 +312,28 @@ func TestBalanceGoals(t *testing.T) {
 	}
 }
 
+// Instances that are to be emptied are those that take least, or in each fault domain as many: then
+// the one of another domain goes before a second one of the same, although it takes more.
+func TestEmptiedInstancesAreOverDomains(t *testing.T) {
+	for overDomains, want := range map[bool]string{false: "[a b]", true: "[a c]"} {
+		rows := []state.Row{oracle.Configuration(cluster.Configuration{Rebalancing: &cluster.Rebalancing{
+			EmptyMetrics: []string{"m"}, EmptyInstances: 2, EmptyOverDomains: overDomains}})}
+		for n, id := range []string{"a", "b", "c", "d"} {
+			rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100),
+				oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprint("fd:/", n/2))),
+				oracle.Task("t"+id, id, oracle.Load(int64(5+5*n))))
+		}
+		var from []string
+		for _, m := range planBalance(t, rows, movers(packed("web")), 20_000, 1).Moves {
+			from = append(from, m.From)
+		}
+		slices.Sort(from)
+		if fmt.Sprint(from) != want {
+			t.Errorf("over domains %v: tasks leave %v, expected %s", overDomains, from, want)
+		}
+	}
+}
+
 // Of two metrics the heavier one decides, and of two tasks the cheaper one moves.
 func TestBalanceWeighs(t *testing.T) {
 	rows := []state.Row{oracle.Configuration(cluster.Configuration{})}
@@ -339,6 +362,12 @@ func TestBalanceKeepsTheRules(t *testing.T) {
 	distinct := packed("distinct")
 	distinct.PerInstance = 1
 	taken := packed("taken")
+	x, err := constraint.ParseQuery("runningTasksCount < 50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dynamic := packed("web")
+	dynamic.Constraints = []*constraint.Expression{x}
 	for name, c := range map[string]struct {
 		specs []*placement.Spec
 		extra []state.Row
@@ -350,6 +379,8 @@ func TestBalanceKeepsTheRules(t *testing.T) {
 			port), oracle.Task("p2", "i1", oracle.Owner("taken"), port)}, false},
 		"Kept":      {[]*placement.Spec{packed("web")}, nil, true},
 		"NotToMove": {nil, nil, false},
+		// It was about the moment in which the tasks were placed.
+		"ConstraintThatDependsOnTasks": {[]*placement.Spec{dynamic}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := movers(c.specs...)
@@ -361,6 +392,27 @@ func TestBalanceKeepsTheRules(t *testing.T) {
 			}
 		})
 	}
+	t.Run("Devices", func(t *testing.T) {
+		instance := func(id string, devices int) state.Row {
+			return oracle.Instance(id, oracle.GPUs(devices), oracle.CPU(8192), oracle.Memory(16384),
+				oracle.Metric("m", 100))
+		}
+		onDevice := func(n int) oracle.TaskOption {
+			return func(t *cluster.Task) { t.Needs, t.GPUs = cluster.Resources{GPUs: 1}, []int{n} }
+		}
+		rows := []state.Row{oracle.Configuration(cluster.Configuration{}), instance("a", 2), instance("b", 1),
+			oracle.Task("other", "b", oracle.Owner("other"), onDevice(0))}
+		for n := range 2 {
+			rows = append(rows, oracle.Task(fmt.Sprint("gpu", n), "a", oracle.Owner("cheap"), oracle.Load(20), onDevice(n)),
+				oracle.Task(fmt.Sprint("cpu", n), "a", oracle.Owner("dear"), oracle.Load(20)))
+		}
+		cheap, dear := packed("cheap"), packed("dear")
+		cheap.Needs, cheap.MoveCost, dear.MoveCost = cluster.Resources{GPUs: 1}, cluster.CostZero, cluster.CostHigh
+		p := planBalance(t, rows, movers(cheap, dear), 20_000, 1)
+		if len(p.Moves) != 1 || p.Moves[0].Owner != "dear" {
+			t.Errorf("%+v, expected a task that needs none of the devices, which are taken", p.Moves)
+		}
+	})
 	t.Run("CordonedTakesNone", func(t *testing.T) {
 		p := planBalance(t, append(loads(cluster.Configuration{}, []int64{40, 40}), oracle.Instance("c",
 			oracle.Attribute(cluster.AttributeUnschedulable, "true"))), movers(packed("web")), 20_000, 1)

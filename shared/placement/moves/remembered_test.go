@@ -32,11 +32,16 @@ func TestSolvedProblemsAreRemembered(t *testing.T) {
 		return func(t *cluster.Task) { t.Needs, t.GPUs = cluster.Resources{GPUs: 1}, []int{n} }
 	}
 	for name, change := range map[string]func(*snapshot.Snapshot, *moves.Request){
-		"Nothing":       func(*snapshot.Snapshot, *moves.Request) {},
-		"Load":          put(oracle.Task("x", "b", oracle.Owner("other"), oracle.Load(1))),
-		"CPU":           put(oracle.Task("x", "b", oracle.Owner("other"))),
-		"AnotherTask":   put(oracle.Task("t3", "b", oracle.Load(0))),
-		"AnotherID":     put(oracle.Task("t9", "a", oracle.Load(20))),
+		"Nothing":     func(*snapshot.Snapshot, *moves.Request) {},
+		"Load":        put(oracle.Task("x", "b", oracle.Owner("other"), oracle.Load(1))),
+		"CPU":         put(oracle.Task("x", "b", oracle.Owner("other"))),
+		"AnotherTask": put(oracle.Task("t3", "b", oracle.Load(0))),
+		"AnotherID":   put(oracle.Task("t9", "a", oracle.Load(20))),
+		"AnotherTaskInItsPlace": func(s *snapshot.Snapshot, _ *moves.Request) {
+			gone := oracle.Task("t1", "a", oracle.Load(20))
+			s.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(gone), Old: gone})
+			s.Put(oracle.Task("t0", "a", oracle.Load(20)))
+		},
 		"Configuration": put(&cluster.Configuration{Head: cluster.Head{Cluster: "c", Rev: 7}}),
 		"Capacity":      put(instance("b", oracle.Metric("m", 50))),
 		"Row":           put(instance("b", oracle.Metric("m", 100), oracle.Attribute("disk", "ssd"))),
@@ -165,6 +170,25 @@ func TestWatchNoticesInstances(t *testing.T) {
 		if p.FindsNothing(m) {
 			t.Errorf("%s: it finds nothing", name)
 		}
+	}
+}
+
+// A domain counts for the rules of domains although its instances meet no constraint that depends on
+// tasks: the constraint binds new tasks alone.
+func TestWatchCountsDomainsOfOccupiedInstances(t *testing.T) {
+	x, err := constraint.ParseQuery("runningTasksCount < 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(name string) oracle.Option { return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
+	governed := &placement.Spec{Owner: "governed", DomainPolicy: cluster.PolicyDifference,
+		Constraints: []*constraint.Expression{x}}
+	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(oracle.Instance("a", in("x")), oracle.Instance("b", in("y")),
+		oracle.Task("t1", "a", oracle.Owner("governed")), oracle.Task("t2", "a", oracle.Owner("governed")),
+		oracle.Task("t3", "b", oracle.Owner("other")))))
+	m := movers(governed)
+	if found := p.Violations(m); len(found) == 0 || p.FindsNothing(m) {
+		t.Errorf("violations are %v, and it finds nothing: %v", found, p.FindsNothing(m))
 	}
 }
 
