@@ -259,34 +259,148 @@ func TestClustersAreCreatedOnceAndDeletedEmpty(t *testing.T) {
 	must(t, w.ECS.Clusters.CreateCluster, &ecs.CreateClusterInput{ClusterName: new("prod")})
 }
 
+// What is wrong with a task definition is said in ECS's words.
 func TestInvalidTaskDefinitionsAreRefused(t *testing.T) {
 	w := newWorld(t, sim.Options{})
-	optional, unsized, twice := container("a", 1, 6), container("a", 1, 6), container("a", 1, 6)
-	optional.Essential = new(false)
-	unsized.Memory = nil
-	hostPort := types.PortMapping{ContainerPort: new(int32(80)), HostPort: new(int32(80))}
-	twice.PortMappings = []types.PortMapping{hostPort, hostPort}
-	for name, in := range map[string]*ecs.RegisterTaskDefinitionInput{
-		"OddFamily": {Family: new("a b"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1,
-			6)}},
-		"NoContainer": {Family: new("x")},
-		"NoEssential": {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{optional}},
-		"NoMemory":    {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{unsized}},
-		"NameTwice": {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6),
-			container("a", 1, 6)}},
-		"PortTwice": {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{twice}},
-		"OddCPU": {Family: new("x"), Cpu: new("lots"),
-			ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
-		"FractionOfAMemory": {Family: new("x"), Memory: new("0.1"),
-			ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
+	const one = `"name":"app","image":"nginx","memory":64`
+	container := func(more string) string { return `"containerDefinitions":[{` + one + `,` + more + `}]` }
+	awsvpc := func(more string) string { return `"networkMode":"awsvpc",` + container(more) }
+	after := func(condition, first string) string {
+		return `"containerDefinitions":[{` + one + `,"dependsOn":[{"containerName":"other","condition":"` + condition +
+			`"}]},{"name":"other","image":"nginx","memory":64` + first + `}]`
+	}
+	for _, c := range []struct{ definition, words string }{
+		{`"containerDefinitions":[]`, "Container list cannot be empty."},
+		{`"containerDefinitions":[{` + one + `},{` + one + `}]`,
+			"Container names must be unique within a task definition"},
+		{container(`"essential":false`), "Task definition doesn't have any essential container"},
+		{`"containerDefinitions":[{"name":"app","image":"nginx"}]`, "Invalid setting for container 'app'. At least one " +
+			"of 'memory' or 'memoryReservation' must be specified."},
+		{container(`"memoryReservation":65`),
+			"Invalid setting for container 'app'. 'memory' must be greater than or equal to 'memoryReservation'."},
+		{`"memory":"32",` + container(`"cpu":1`), "The 'memory' setting for container 'app' is greater than for the task"},
+		{`"cpu":"lots",` + container(`"cpu":1`), "Invalid 'cpu' setting for task."},
+		{`"memory":"0.1",` + container(`"cpu":1`), "Invalid 'memory' setting for task."},
+		{container(`"mountPoints":[{"sourceVolume":"data","containerPath":"/d"}]`), "Unknown volume 'data'."},
+		{container(`"secrets":[{"name":"A","valueFrom":"b"}]`),
+			"When you are specifying container secrets, you must also specify a value for 'executionRoleArn'."},
+		{container(`"logConfiguration":{"logDriver":"awslogs","options":{"awslogs-region":"eu-west-1"}}`),
+			"Log driver awslogs requires options: awslogs-group"},
+		{container(`"environmentFiles":` + fmt.Sprintf("[%s]", strings.Repeat(`{"value":"a","type":"s3"},`, 10)+
+			`{"value":"a","type":"s3"}`)),
+			"The maximum number of environment files was exceeded. Specify ten or less and try again."},
+		{container(`"restartPolicy":{"enabled":true,"restartAttemptPeriod":59}`),
+			"The 'restartAttemptPeriod' setting for container 'app' must be between 60 and 1800."},
+		{container(`"healthCheck":{"command":["CMD","true"],"interval":301}`),
+			"Health check interval must be less than or equal to the maximum allowed value 300 for container 'app'"},
+		{container(`"healthCheck":{"command":["CMD","true"],"retries":0}`),
+			"Health check retries must be greater than or equal to the minimum allowed value 1 for container 'app'"},
+
+		{container(`"dependsOn":[{"containerName":"other","condition":"START"}]`),
+			"Cannot depend on container + 'other' because it does not exist"},
+		{after("SUCCESS", ""), "A dependency container with SUCCESS or COMPLETE condition cannot be an essential container"},
+		{after("COMPLETE", ""),
+			"A dependency container with SUCCESS or COMPLETE condition cannot be an essential container"},
+		{after("HEALTHY", ""), "A dependency container with HEALTHY condition must have health check configured"},
+
+		{container(`"portMappings":[{"containerPort":80,"hostPort":80},{"containerPort":81,"hostPort":80}]`),
+			"Host port 80 is used more than once in the task definition."},
+		{`"networkMode":"host",` + container(`"portMappings":[{"containerPort":80,"hostPort":81}]`),
+			"When networkMode=host, the host ports and container ports in port mappings must match."},
+		{container(`"portMappings":[{"containerPortRange":"90-80"}]`),
+			"Invalid 'containerPortRange' setting for container 'app'."},
+		{container(`"portMappings":[{"containerPort":80,"containerPortRange":"80-90"}]`),
+			"Invalid port mapping for container 'app', cannot specify both single port and port range."},
+		{awsvpc(`"portMappings":[{"containerPort":80,"hostPort":81}]`),
+			"When networkMode=awsvpc, the host ports and container ports in port mappings must match."},
+		{awsvpc(`"portMappings":[{"containerPort":80},{"containerPort":80}]`),
+			"TCP container port '80' is used multiple times in task when networkMode=awsvpc."},
+		{awsvpc(`"portMappings":[{"containerPort":80,"name":"a"},{"containerPort":81,"name":"a"}]`),
+			"When networkMode=awsvpc, port mapping name is already used"},
+		{awsvpc(`"hostname":"h"`), "hostname is not supported on container when networkMode=awsvpc."},
+		{awsvpc(`"extraHosts":[{"hostname":"a","ipAddress":"10.0.0.1"}]`),
+			"Extra hosts are not supported on container when networkMode=awsvpc."},
+		{awsvpc(`"disableNetworking":true`),
+			"Disable Networking is not supported on container when networkMode=awsvpc."},
+		{awsvpc(`"links":["b"]`), "Links are not supported when networkMode=awsvpc."},
+
+		{`"ephemeralStorage":{"sizeInGiB":20},` + container(`"cpu":1`), "EphemeralStorage size should be at least 21"},
+		{`"ephemeralStorage":{"sizeInGiB":201},` + container(`"cpu":1`), "EphemeralStorage size should be at most 200"},
+		{`"proxyConfiguration":{"type":"APPMESH","containerName":"app"},` + container(`"cpu":1`),
+			"APPMESH proxy configuration is only supported in networkMode=awsvpc"},
+		{`"requiresCompatibilities":["FARGATE"],` + container(`"cpu":1`),
+			"Fargate only supports network mode ‘awsvpc’."},
+		{`"requiresCompatibilities":["FARGATE"],` + awsvpc(`"cpu":1`),
+			"Fargate requires that 'cpu' be defined at the task level."},
+		{`"requiresCompatibilities":["FARGATE"],"cpu":"256",` + awsvpc(`"cpu":1`),
+			"Fargate requires that 'memory' be defined at the task level."},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := w.ECS.Definitions.RegisterTaskDefinition(ctx, in)
-			wantCode(t, err, cluster.CodeClient)
-		})
+		status, answer := w.call("RegisterTaskDefinition", `{"family":"x",`+c.definition+`}`)
+		if status != 400 || answer["__type"] != "ClientException" || answer["message"] != c.words {
+			t.Errorf("%s: %d %v, want %q", c.definition, status, answer, c.words)
+		}
+	}
+	status, answer := w.call("RegisterTaskDefinition", `{"family":"a b",`+container(`"cpu":1`)+`}`)
+	if status != 400 || answer["message"] != "Family contains invalid characters." {
+		t.Errorf("an odd family: %d %v", status, answer)
 	}
 	families := must(t, w.ECS.Definitions.ListTaskDefinitionFamilies, &ecs.ListTaskDefinitionFamiliesInput{}).Families
 	expectAll(t, "families", families, "web")
+}
+
+// What is at the edge of those bounds is taken.
+func TestValidTaskDefinitionsAreTaken(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	const one = `{"family":"x","containerDefinitions":[{"name":"app","image":"nginx","memory":64,`
+	for _, c := range []string{
+		one + `"memoryReservation":64}]}`,
+		`{"family":"x","memory":"64","containerDefinitions":[{"name":"app","image":"nginx","memory":64}]}`,
+		one + `"healthCheck":{"command":["CMD","true"],"interval":5,"timeout":60,"retries":10,"startPeriod":0}}]}`,
+		one + `"dependsOn":[{"containerName":"b","condition":"SUCCESS"}]},
+			{"name":"b","image":"b","memory":64,"essential":false}]}`,
+		one + `"portMappings":[{"containerPort":80,"hostPort":80},{"containerPort":80,"hostPort":80,"protocol":"udp"},
+			{"containerPort":81},{"containerPort":81},{"containerPortRange":"90-99"}]}]}`,
+		one + `"mountPoints":[{"sourceVolume":"data","containerPath":"/d"}]}],"volumes":[{"name":"data"}]}`,
+		one + `"secrets":[{"name":"A","valueFrom":"b"}]}],"executionRoleArn":"arn:aws:iam::123456789012:role/r"}`,
+		one + `"restartPolicy":{"enabled":true,"restartAttemptPeriod":1800}}],"ephemeralStorage":{"sizeInGiB":21}}`,
+	} {
+		if status, answer := w.call("RegisterTaskDefinition", c); status != 200 {
+			t.Errorf("%s: %d %v", c, status, answer)
+		}
+	}
+}
+
+// The settings of a cluster, and its configuration of ECS Exec, are refused in ECS's words, by each
+// operation that has them.
+func TestInvalidClusterSettingsAreRefused(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	exec := func(of string) string { return `"configuration":{"executeCommandConfiguration":{` + of + `}}` }
+	for _, c := range []struct{ member, words string }{
+		{`"settings":[{"name":"insights","value":"enabled"}]`, "Invalid setting 'name'"},
+		{`"settings":[{"name":"containerInsights","value":"enhaced"}]`, "Invalid setting 'value'"},
+		{`"settings":[{"name":"containerInsights"}]`, "Invalid setting 'value'"},
+		{exec(`"logging":"OVERRIDE"`), "A CloudWatch log group name or S3 bucket name must be specified when " +
+			"overriding the default log configuration."},
+		{exec(`"logging":"DEFAULT","logConfiguration":{"cloudWatchLogGroupName":"g"}`),
+			"You must set logging to 'OVERRIDE' when you supply a log configuration."},
+	} {
+		for op, cluster := range map[string]string{"CreateCluster": `"clusterName":"new"`, "UpdateCluster": `"cluster":"prod"`,
+			"UpdateClusterSettings": `"cluster":"prod"`} {
+			if op == "UpdateClusterSettings" && strings.Contains(c.member, "configuration") {
+				continue
+			}
+			status, answer := w.call(op, "{"+cluster+","+c.member+"}")
+			if status != 400 || answer["__type"] != "InvalidParameterException" || answer["message"] != c.words {
+				t.Errorf("%s with %s: %d %v, want %q", op, c.member, status, answer, c.words)
+			}
+		}
+	}
+	for _, good := range []string{`"settings":[{"name":"containerInsights","value":"enhanced"}]`,
+		exec(`"logging":"OVERRIDE","logConfiguration":{"s3BucketName":"b"}`), exec(`"logging":"NONE"`)} {
+		if status, answer := w.call("UpdateCluster", `{"cluster":"prod",`+good+`}`); status != 200 {
+			t.Errorf("%s: %d %v", good, status, answer)
+		}
+	}
 }
 
 // A definition of 64 KiB as JSON is taken, a longer one refused in ECS's words. So are constraints

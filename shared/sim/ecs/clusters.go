@@ -2,7 +2,9 @@ package ecs
 
 import (
 	"context"
+	"errors"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
@@ -23,7 +25,8 @@ func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) 
 		if !clusterNames.MatchString(name) {
 			return invalidParameter("Cluster name must match the pattern [a-zA-Z][a-zA-Z0-9_-]{0,254}.")
 		}
-		if err := checkTags(in.Tags, nil); err != nil {
+		if err := errors.Join(checkTags(in.Tags, nil), checkSettings(in.Settings),
+			checkExecuteCommand(in.Configuration)); err != nil {
 			return err
 		}
 		if c := e.clusters[name]; c != nil && c.isActive() {
@@ -42,6 +45,39 @@ func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) 
 		return nil
 	})
 	return &out, err
+}
+
+// checkSettings refuses settings that clusters do not have, and values that their one setting does
+// not have.
+func checkSettings(settings []types.ClusterSetting) error {
+	for _, s := range settings {
+		switch {
+		case s.Name != types.ClusterSettingNameContainerInsights:
+			return invalidParameter("Invalid setting 'name'")
+		case !slices.Contains([]string{"enabled", "disabled", "enhanced"}, value(s.Value)):
+			return invalidParameter("Invalid setting 'value'")
+		}
+	}
+	return nil
+}
+
+// checkExecuteCommand refuses a log configuration of ECS Exec where the logging says that it is not
+// used, and none where it is.
+func checkExecuteCommand(in *types.ClusterConfiguration) error {
+	if in == nil || in.ExecuteCommandConfiguration == nil {
+		return nil
+	}
+	c := in.ExecuteCommandConfiguration
+	log := value(c.LogConfiguration)
+	named := value(log.CloudWatchLogGroupName) != "" || value(log.S3BucketName) != ""
+	switch override := c.Logging == types.ExecuteCommandLoggingOverride; {
+	case override && !named:
+		return invalidParameter("A CloudWatch log group name or S3 bucket name must be specified when overriding the " +
+			"default log configuration.")
+	case !override && c.LogConfiguration != nil:
+		return invalidParameter("You must set logging to 'OVERRIDE' when you supply a log configuration.")
+	}
+	return nil
 }
 
 // serviceConnect drops the defaults where the namespace is empty, which is how a caller removes
@@ -101,6 +137,9 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) (*ecs.UpdateClusterOutput, error) {
 	var out ecs.UpdateClusterOutput
 	err := e.kernel.Change(e.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
+		if err := errors.Join(checkSettings(in.Settings), checkExecuteCommand(in.Configuration)); err != nil {
+			return err
+		}
 		if in.Settings != nil {
 			c.info.Settings = in.Settings
 		}
@@ -123,6 +162,9 @@ func (e *Clusters) UpdateClusterSettings(
 ) (*ecs.UpdateClusterSettingsOutput, error) {
 	var out ecs.UpdateClusterSettingsOutput
 	err := e.kernel.Change(e.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
+		if err := checkSettings(in.Settings); err != nil {
+			return err
+		}
 		c.info.Settings = in.Settings
 		e.kernel.SaveRow(c)
 		out.Cluster = new(c.describe(everyField))

@@ -36,21 +36,15 @@ func (d *definition) name() string {
 }
 func (d *definition) isActive() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
 
-// The names of families and containers (ECS API, RegisterTaskDefinition).
-var (
-	familyNames    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
-	containerNames = familyNames
-)
-
-// maxContainers is ECS's quota of containers per task definition.
-const maxContainers = 10
+// familyNames are the names of families (ECS API, RegisterTaskDefinition).
+var familyNames = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 
 // newDefinition checks the input of RegisterTaskDefinition and completes it as ECS does: sizes in
 // units, containers essential by default, the attributes that an instance must have. Revision and
 // ARN are the caller's to give.
 func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now time.Time) (*definition, error) {
 	if !familyNames.MatchString(value(in.Family)) {
-		return nil, clientError("Family contains invalid characters or is too long.")
+		return nil, clientError("Family contains invalid characters.")
 	}
 	if err := checkTags(in.Tags, nil); err != nil {
 		return nil, err
@@ -63,12 +57,14 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 	if err != nil {
 		return nil, err
 	}
-	if requiresFargate(in) && in.PidMode == types.PidModeHost {
-		return nil, clientError("Tasks using the Fargate launch type do not support pidMode 'host'. The supported " +
-			"value for pidMode is 'task'.")
-	}
-	containers, err := completeContainers(in, memory != nil)
+	containers, err := completeContainers(in, memory)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkFargate(in); err != nil {
+		return nil, err
+	}
+	if err := checkTaskMembers(in); err != nil {
 		return nil, err
 	}
 	if err := checkDefinitionConstraints(in.PlacementConstraints); err != nil {
@@ -104,6 +100,41 @@ func checkDefinitionSize(d types.TaskDefinition, sent []types.ContainerDefinitio
 		return clientError("Actual length: '%d'. Max allowed length is '%d' bytes.", len(text), maxDefinition)
 	}
 	return err
+}
+
+// checkFargate refuses what ECS refuses of a definition for Fargate. Tasks on Fargate do not run
+// here, so that is not everything.
+func checkFargate(in *ecs.RegisterTaskDefinitionInput) error {
+	switch {
+	case !requiresFargate(in):
+		return nil
+	case in.NetworkMode != types.NetworkModeAwsvpc:
+		return clientError("Fargate only supports network mode ‘awsvpc’.")
+	case value(in.Cpu) == "":
+		return clientError("Fargate requires that 'cpu' be defined at the task level.")
+	case value(in.Memory) == "":
+		return clientError("Fargate requires that 'memory' be defined at the task level.")
+	case in.PidMode == types.PidModeHost:
+		return clientError("Tasks using the Fargate launch type do not support pidMode 'host'. The supported " +
+			"value for pidMode is 'task'.")
+	}
+	return nil
+}
+
+// The sizes that ephemeral storage can have, in GiB (ECS API, EphemeralStorage).
+const minEphemeral, maxEphemeral = 21, 200
+
+// checkTaskMembers refuses what ECS refuses of members that the containers share.
+func checkTaskMembers(in *ecs.RegisterTaskDefinitionInput) error {
+	if s := in.EphemeralStorage; s != nil && s.SizeInGiB < minEphemeral {
+		return clientError("EphemeralStorage size should be at least %d", minEphemeral)
+	} else if s != nil && s.SizeInGiB > maxEphemeral {
+		return clientError("EphemeralStorage size should be at most %d", maxEphemeral)
+	}
+	if in.ProxyConfiguration != nil && in.NetworkMode != types.NetworkModeAwsvpc {
+		return clientError("APPMESH proxy configuration is only supported in networkMode=awsvpc")
+	}
+	return nil
 }
 
 // checkDefinitionConstraints refuses constraints that no instance could be compared with.
@@ -144,95 +175,6 @@ func compatibilities(in *ecs.RegisterTaskDefinitionInput) (out []types.Compatibi
 		out = append(out, types.CompatibilityFargate)
 	}
 	return out
-}
-
-// completeContainers checks the containers and returns them with ECS's defaults. sized says that
-// the task has a memory size of its own, so that its containers need none.
-func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]types.ContainerDefinition, error) {
-	if len(in.ContainerDefinitions) == 0 {
-		return nil, clientError("Container list cannot be empty.")
-	}
-	if len(in.ContainerDefinitions) > maxContainers {
-		return nil, clientError("Task definitions can have at most %d containers.", maxContainers)
-	}
-	out := slices.Clone(in.ContainerDefinitions)
-	names, essential := map[string]bool{}, false
-	held := map[cluster.Port]bool{}
-	for n := range out {
-		c := &out[n]
-		if c.Essential == nil {
-			c.Essential = new(true)
-		}
-		essential = essential || *c.Essential
-		if names[value(c.Name)] {
-			return nil, clientError("Container names must be unique: %s.", *c.Name)
-		}
-		names[value(c.Name)] = true
-		if err := checkContainer(c, sized); err != nil {
-			return nil, err
-		}
-		if err := checkPorts(c, in.NetworkMode, held); err != nil {
-			return nil, err
-		}
-	}
-	if !essential {
-		return nil, clientError("Task definition must have at least one essential container.")
-	}
-	return out, nil
-}
-
-// checkContainer refuses what ECS refuses. 6 MiB is Docker's least memory for a container.
-func checkContainer(c *types.ContainerDefinition, sized bool) error {
-	name := value(c.Name)
-	switch {
-	case name == "":
-		return clientError("Container.name should not be null or empty.")
-	case !containerNames.MatchString(name):
-		return clientError("Container name %.100q is too long or contains invalid characters.", name)
-	case value(c.Image) == "":
-		return clientError("Container.image should not be null or empty.")
-	case c.Cpu < 0:
-		return clientError("Invalid 'cpu' setting for container '%s'.", name)
-	case !sized && c.Memory == nil && c.MemoryReservation == nil:
-		return clientError(
-			"Invalid setting for container '%s'. At least one of 'memory' or 'memoryReservation' must be "+
-				"specified.", name)
-	case c.Memory != nil && *c.Memory < 6 || c.MemoryReservation != nil && *c.MemoryReservation < 6:
-		return clientError(
-			"Invalid setting for container '%s'. 'memory' and 'memoryReservation' must be at least 6 MiB.", name)
-	case c.Memory != nil && c.MemoryReservation != nil && *c.MemoryReservation > *c.Memory:
-		return clientError(
-			"Invalid setting for container '%s'. 'memory' must not be less than 'memoryReservation'.", name)
-	}
-	for _, r := range c.ResourceRequirements {
-		if n, err := strconv.Atoi(value(r.Value)); r.Type == types.ResourceTypeGpu && (err != nil || n < 1) {
-			return clientError("Invalid number of GPUs for container '%s'.", name)
-		}
-	}
-	return nil
-}
-
-// checkPorts adds the container's static host ports to those held by the containers before it: one
-// task cannot take the same port twice.
-func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[cluster.Port]bool) error {
-	for _, m := range c.PortMappings {
-		if n := value(m.ContainerPort); n < 0 || n > math.MaxUint16 || n == 0 && m.ContainerPortRange == nil {
-			return clientError("Invalid 'containerPort' setting for container '%s'.", *c.Name)
-		}
-		if n := value(m.HostPort); n < 0 || n > math.MaxUint16 {
-			return clientError("Invalid 'hostPort' setting for container '%s'.", *c.Name)
-		}
-		if mode == types.NetworkModeHost && value(m.HostPort) != 0 && *m.HostPort != value(m.ContainerPort) {
-			return clientError(
-				"When networkMode=host, the host ports and container ports in port mappings must match.")
-		}
-		p, static := staticHostPort(m, mode)
-		if static && held[p] {
-			return clientError("Host port %d is used more than once in the task definition.", p.Number)
-		}
-		held[p] = static
-	}
-	return nil
 }
 
 // staticHostPort returns the static host port of a mapping. It reports false for a dynamic port,
