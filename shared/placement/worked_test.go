@@ -315,6 +315,47 @@ func TestBestOfBufferedMetrics(t *testing.T) {
 	}
 }
 
+// Of the instances that a request names, one that needs no buffer comes first, whatever the order.
+func TestRequestedInstancesWithoutTheBuffer(t *testing.T) {
+	e := placement.New(oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+		oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 100)),
+		oracle.Task("t", "a", oracle.Owner("other"), oracle.Load(70))))
+	got := e.Place(placement.Request{Spec: &placement.Spec{Owner: "web", Loads: []cluster.Metric{{Name: "m", Load: 20}}},
+		Count: 1, Instances: []string{"a", "b"}})
+	if len(got.Placed) != 1 || got.Placed[0].Instance != "b" {
+		t.Errorf("%+v, expected b: on a only the buffer has room", got.Placed)
+	}
+}
+
+// Instances that are refused in one question are candidates in the next one.
+func TestRefusedInstancesAreOfOneRequest(t *testing.T) {
+	e := placement.New(oracle.SnapshotOf(oracle.Instance("a")))
+	r := placement.Request{Spec: &placement.Spec{Owner: "web"}, Count: 1, Refused: []string{"a"}}
+	if got := e.Explain(r); got.Best != nil {
+		t.Errorf("the best is %+v, although the only instance is refused", got.Best)
+	}
+	r.Refused = nil
+	if got := e.Place(r); len(got.Placed) != 1 {
+		t.Errorf("no place: %v", got.Diagnosis)
+	}
+}
+
+// Unusable instances follow changes of the snapshot.
+func TestUnusableInstancesFollowChanges(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Attribute("disk", "ssd")))
+	e := placement.New(s)
+	services := []placement.ServiceSpec{{Name: "web", Spec: &placement.Spec{Owner: "web",
+		Attributes: []string{"disk=ssd"}}}}
+	if got := e.UnusableInstances(services); len(got) > 0 {
+		t.Fatalf("unusable are %v", got)
+	}
+	s.Put(oracle.Instance("a", func(i *cluster.Instance) { i.Rev = 2 }))
+	s.Put(oracle.Instance("b"))
+	if got := e.UnusableInstances(services); len(got) != 2 {
+		t.Errorf("unusable are %v, expected both instances", got)
+	}
+}
+
 // A question sees what has changed in the snapshot since the last one.
 func TestEligibleInstancesFollowChanges(t *testing.T) {
 	s := oracle.SnapshotOf(oracle.Instance("a"))

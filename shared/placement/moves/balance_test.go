@@ -334,6 +334,25 @@ func TestEmptiedInstancesAreOverDomains(t *testing.T) {
 	}
 }
 
+// Only the load of metrics that are gathered says which instance is emptied.
+func TestEmptiedInstancesByTheGatheredMetric(t *testing.T) {
+	load := func(m, n int64) oracle.TaskOption {
+		return func(t *cluster.Task) { t.Reported = map[string]int64{"m": m, "n": n} }
+	}
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{Balancing: map[string]float64{"n": 1000},
+		Rebalancing: &cluster.Rebalancing{EmptyMetrics: []string{"m"}, EmptyInstances: 1}})}
+	for _, id := range []string{"a", "b", "c"} {
+		rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100),
+			oracle.Metric("n", 1000)))
+	}
+	rows = append(rows, oracle.Task("ta", "a", load(5, 90)), oracle.Task("tb", "b", load(10, 1)),
+		oracle.Task("tc", "c", load(15, 1)))
+	p := planBalance(t, rows, movers(packed("web")), 20_000, 1)
+	if len(p.Moves) != 1 || p.Moves[0].From != "a" {
+		t.Errorf("%+v, expected that a is emptied, which has the least of m", p.Moves)
+	}
+}
+
 // Of two metrics the heavier one decides, and of two tasks the cheaper one moves.
 func TestBalanceWeighs(t *testing.T) {
 	rows := []state.Row{oracle.Configuration(cluster.Configuration{})}

@@ -248,6 +248,87 @@ func TestOwnersWithDifferentConstraints(t *testing.T) {
 	}
 }
 
+// Owners with different tolerations are not taken for each other.
+func TestOwnersWithDifferentTolerations(t *testing.T) {
+	spec := func(owner, tolerations string) *placement.Spec {
+		read, err := cluster.ReadTolerations(tolerations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &placement.Spec{Owner: owner, Attributes: []string{"disk=ssd"}, Tolerations: read}
+	}
+	ssd, m := oracle.Attribute("disk", "ssd"), oracle.Metric("m", 10)
+	tainted := func(id, value string) state.Row {
+		return oracle.Instance(id, ssd, m, oracle.Attribute(cluster.AttributeTaints, "for:"+value+":NO_SCHEDULE"))
+	}
+	p := plan([]state.Row{oracle.Instance("a", m), tainted("b", "x"), tainted("c", "y"), oracle.Instance("d", ssd, m),
+		oracle.Task("t1", "a", oracle.Owner("x"), oracle.Load(6)), oracle.Task("t2", "a", oracle.Owner("y"),
+			oracle.Load(6)), oracle.Task("t3", "a", oracle.Owner("z"), oracle.Load(6)),
+		oracle.Task("other", "d", oracle.Owner("other"), oracle.Load(6))},
+		movers(spec("x", "for=x"), spec("y", "for=y"), spec("z", "")))
+	if summary(p) != "t1: a > b, t2: a > c" || len(p.Unrepaired) == 0 {
+		t.Errorf("moves are %q, and left is %v; expected each where its toleration allows, and t3 nowhere", summary(p),
+			p.Unrepaired)
+	}
+}
+
+// An owner with an affinity is looked at again after the last task of its parent has gone.
+func TestWatchNoticesThatAParentHasGone(t *testing.T) {
+	parent := oracle.Task("p1", "a", oracle.Owner("parent"))
+	s := oracle.SnapshotOf(oracle.Instance("a"), oracle.Instance("b"), parent,
+		oracle.Task("p2", "b", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("child")))
+	p, m := moves.NewPlanner(placement.New(s)), movers(anyTask("parent"), attached("child", "parent"))
+	if !p.FindsNothing(m) {
+		t.Fatalf("nothing is broken at first, but %+v", p.Violations(m))
+	}
+	s.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(parent), Old: parent})
+	if p.FindsNothing(m) {
+		t.Error("it finds nothing, although c1 is apart")
+	}
+}
+
+// Without owners nothing may move, also to make room.
+func TestNobodysTasksMove(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 10)),
+		oracle.Task("t", "a", oracle.Owner("other"), oracle.Load(6)),
+		oracle.Task("u", "b", oracle.Owner("other"), oracle.Load(4)))
+	r := placement.Request{Spec: &placement.Spec{Owner: "new", Loads: []cluster.Metric{{Name: "m", Load: 7}}}, Count: 1}
+	if p := moves.NewPlanner(placement.New(s)).MakeRoom(r, moves.Request{}); len(p.Moves)+len(p.Places) > 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A task waits for the task that holds its port or its device, and for no other.
+func TestMovesWaitForPortsAndDevices(t *testing.T) {
+	device := func(t *cluster.Task) { t.Needs, t.GPUs = cluster.Resources{GPUs: 1}, []int{0} }
+	for name, c := range map[string]struct {
+		holds oracle.TaskOption
+		needs cluster.Resources
+		waits bool
+	}{
+		"Port":    {oracle.Ports(oracle.HTTP), cluster.Resources{}, true},
+		"Device":  {device, cluster.Resources{GPUs: 1}, true},
+		"Nothing": {func(*cluster.Task) {}, cluster.Resources{}, false},
+	} {
+		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Needs: c.needs}
+		slow := &placement.Spec{Owner: "slow", Attributes: []string{"disk=hdd"}, Needs: c.needs}
+		p := plan([]state.Row{oracle.Instance("a", oracle.GPUs(1)),
+			oracle.Instance("b", oracle.GPUs(1), oracle.Attribute("disk", "ssd")),
+			oracle.Instance("c", oracle.GPUs(1), oracle.Attribute("disk", "hdd")),
+			oracle.Task("t1", "a", oracle.Owner("fast"), c.holds), oracle.Task("t2", "b", oracle.Owner("slow"), c.holds)},
+			movers(fast, slow))
+		if len(p.Moves) != 2 {
+			t.Fatalf("%s: %q", name, summary(p))
+		}
+		for n, m := range p.Moves {
+			waits := m.Task == "t1" && c.waits
+			if (len(m.After) == 1) != waits || waits && p.Moves[m.After[0]].Task != "t2" {
+				t.Errorf("%s: move %d of %s waits for %v", name, n, m.Task, m.After)
+			}
+		}
+	}
+}
+
 // A task that holds a device which its instance lacks frees none.
 func TestDevicesThatAreNotThere(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
