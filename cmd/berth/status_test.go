@@ -65,6 +65,7 @@ func TestStatusAndLists(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); code != 3 || err != nil || len(report.Problems) != 1 {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
+	checkNamedTypos(t, api)
 	checkLists(t, endpoint)
 	checkConsole(t, endpoint)
 	// A name that no instance has is named, and the question is answered.
@@ -74,6 +75,47 @@ func TestStatusAndLists(t *testing.T) {
 		errs != want {
 		t.Errorf("exit code %d: %s, want %s", code, errs, want)
 	}
+}
+
+// checkNamedTypos makes the API name what no instance has: in the event of a service and in the
+// failure of RunTask, which no instance can take, and in the event of a service whose strategy has
+// no effect.
+func checkNamedTypos(t *testing.T, api *ecs.Client) {
+	t.Helper()
+	const nearest = `no instance has the attribute "ecs.instance-typ"; the nearest attribute is "ecs.instance-type"`
+	run, err := api.RunTask(stepContext(t), &ecs.RunTaskInput{TaskDefinition: aws.String("web"),
+		PlacementConstraints: []types.PlacementConstraint{{Type: types.PlacementConstraintTypeMemberOf,
+			Expression: aws.String("attribute:ecs.instance-typ == m5.large")}}})
+	if err != nil || len(run.Failures) != 1 || !strings.HasSuffix(aws.ToString(run.Failures[0].Detail), nearest) {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if _, err := api.UpdateService(stepContext(t), &ecs.UpdateServiceInput{Service: aws.String("web"),
+		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
+		PlacementStrategy: []types.PlacementStrategy{{Type: types.PlacementStrategyTypeSpread,
+			Field: aws.String("attribute:ecs.instance-typ")}}}); err != nil {
+		t.Fatal(err)
+	}
+	awaitEvent(t, api, "typo", nearest)
+	awaitEvent(t, api, "web", "(service web) has a placement rule without effect: "+nearest+".")
+}
+
+// awaitEvent waits until an event of the service contains the text.
+func awaitEvent(t *testing.T, api *ecs.Client, name, text string) {
+	t.Helper()
+	ctx, pause := stepContext(t), time.NewTicker(20*time.Millisecond)
+	defer pause.Stop()
+	for ; ctx.Err() == nil; <-pause.C {
+		out, err := api.DescribeServices(ctx, &ecs.DescribeServicesInput{Services: []string{name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range out.Services[0].Events {
+			if strings.Contains(aws.ToString(e.Message), text) {
+				return
+			}
+		}
+	}
+	t.Errorf("no event of %s has %q", name, text)
 }
 
 // checkLists prints each list in each format.

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"berth/cmd/berth/spelling"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/snapshot"
+	"berth/shared/spelling"
 )
 
 // whatifCommand shows where tasks would go. It places them here, on a copy of the cluster, by the

@@ -25,6 +25,9 @@ type Diagnosis struct {
 	Refusal string `json:"rr,omitempty"`
 	// Empty is the capacity provider that the tasks use, if it has no instance.
 	Empty string `json:"ep,omitempty"`
+	// Unknown says which names in the tasks' constraints no instance has, and the nearest ones that
+	// exist.
+	Unknown string `json:"un,omitempty"`
 }
 
 // Filter names a reason why an instance cannot run a task. Users read its text.
@@ -72,6 +75,9 @@ func (d *Diagnosis) String() string {
 	head := fmt.Sprintf("%d/%d", d.Feasible, d.Evaluated)
 	if len(parts) == 0 {
 		return head
+	}
+	if d.Unknown != "" {
+		parts[len(parts)-1] += "; " + d.Unknown
 	}
 	return head + ": " + strings.Join(parts, ", ")
 }

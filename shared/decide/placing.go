@@ -1,12 +1,14 @@
 package decide
 
 import (
+	"slices"
 	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
+	"berth/shared/spelling"
 )
 
 // serviceRequest asks for n tasks of the service, with any capacity provider of its strategy, or on
@@ -61,4 +63,15 @@ func placeForProvider(view *clusterView, provider string, r placement.Request) p
 	}
 	result.Diagnosis.Empty = provider
 	return result
+}
+
+// nameUnknown adds to a diagnosis the names in the rules' constraints that no instance has, if
+// constraints have rejected instances.
+func nameUnknown(view *clusterView, rules *cluster.Rules, d *cluster.Diagnosis) {
+	if d == nil || rules == nil || d.Feasible > 0 || !slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
+		return r.Filter == cluster.FilterConstraint
+	}) {
+		return
+	}
+	d.Unknown = spelling.List(spelling.CheckConstraints(view.snap, *rules))
 }

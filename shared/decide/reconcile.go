@@ -3,12 +3,14 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
 	"berth/shared/placement"
 	"berth/shared/service"
+	"berth/shared/spelling"
 	"berth/shared/state"
 )
 
@@ -197,7 +199,15 @@ func emitBlocked(view *clusterView, draft *serviceDraft) {
 	if next.Rebalancing {
 		kept = append(kept, zoneEventKey)
 	}
+	names := idleNames(view, next)
+	if names != "" {
+		kept = append(kept, namesEventKey+names)
+	}
 	draft.keepPlacementKeys(kept...)
+	if names != "" && service.MarkEmitted(next, namesEventKey+names, view.now) {
+		unknown := spelling.List(spelling.CheckIdle(view.snap, next.Rules))
+		draft.addMessage(service.UnknownNamesMessage(next.Name, unknown))
+	}
 	if next.Blocked == nil {
 		return
 	}
@@ -205,6 +215,18 @@ func emitBlocked(view *clusterView, draft *serviceDraft) {
 		Message: service.UnableToPlaceMessage(next.Name, next.Blocked), Name: placementFailed,
 		Reason: next.Blocked.FailureReason(),
 	})
+}
+
+// namesEventKey begins the key of the event about names that no instance has.
+const namesEventKey = service.PlacementKeyPrefix + "names/"
+
+// idleNames returns the names in the service's strategy and metrics that no instance has. They stop
+// no task: they only have no effect.
+func idleNames(view *clusterView, s *cluster.Service) string {
+	if s.Status != cluster.ServiceActive || s.Desired == 0 && s.Strategy == cluster.Replica {
+		return ""
+	}
+	return strings.Join(spelling.IdleNames(view.snap, s.Rules), " ")
 }
 
 // blockedCause returns why tasks found no instance, without the numbers that change all the time.

@@ -62,6 +62,7 @@ func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request
 		p.Instances, p.Seed = []string{id}, commits.SeedFor(r.ID)
 		result := view.engine.Place(p)
 		if len(result.Placed) == 0 {
+			nameUnknown(view, r.Rules, result.Diagnosis)
 			r.Failures = append(r.Failures, placementFailure(result.Diagnosis, id))
 			failProvisional(view, commits, r, n, result.Diagnosis.String())
 			continue
@@ -112,6 +113,7 @@ func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, n
 	p := standaloneRequest(view, specs.ShapeOfRequest(part), part.Count)
 	p.Seed = commits.SeedFor(part.ID)
 	result := placeForProvider(view, provider, p)
+	nameUnknown(view, part.Rules, result.Diagnosis)
 	part.Tasks, part.Failures = nil, nil
 	for k, where := range result.Placed {
 		startRequested(view, commits, part, n+k, where)

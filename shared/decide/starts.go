@@ -72,6 +72,7 @@ func placeDemand(view *clusterView, commits *plan.Builder, d *demand, draft *ser
 		if draft.row.Blocked == nil && result.Diagnosis != nil {
 			draft.row.Blocked = result.Diagnosis
 			addRefusal(view, s, result.Diagnosis)
+			nameUnknown(view, &s.Rules, result.Diagnosis)
 		}
 	}
 	return placed

@@ -174,6 +174,12 @@ func ProvisioningLimitMessage(name string) string {
 		"was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded.")
 }
 
+// UnknownNamesMessage says that names in the service's rules have no effect, because no instance has
+// them.
+func UnknownNamesMessage(name, unknown string) string {
+	return cutToLimit(serviceMessage(name, "has a placement rule without effect: "+unknown+"."))
+}
+
 // missingResource says what an instance lacks, as ECS does where it has words for it.
 func missingResource(d *cluster.Diagnosis) string {
 	why := d.FailureReason()

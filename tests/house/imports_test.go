@@ -48,6 +48,7 @@ var rules = []rule{
 	{path: "shared/state", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/snapshot", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/constraint", pure: true},
+	{path: "shared/spelling", may: []string{"shared/constraint", "shared/snapshot", "shared/cluster"}, pure: true},
 	{path: "shared/placement/domain", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/placement/eligibility", pure: true, may: []string{
 		"shared/constraint", "shared/snapshot", "shared/cluster",
@@ -77,7 +78,7 @@ var rules = []rule{
 		"shared/cluster"}},
 	{path: "shared/decide", pure: true, may: []string{
 		"shared/decide/plan", "shared/decide/specs", "shared/service", "shared/placement/...", "shared/constraint",
-		"shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/spelling", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/observe", noAWS: true, may: []string{
 		"shared/decide", "shared/snapshot", "shared/state", "shared/cluster",
@@ -139,7 +140,7 @@ var rules = []rule{
 		"shared/dynamo/...",
 		"shared/awsapi/...", "shared/wire/...",
 		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
-		"shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
+		"shared/placement/...", "shared/constraint", "shared/spelling", "shared/service", "shared/servicefabric",
 	}},
 	{path: "infra/...", may: []string{""}},
 	{path: "tests/...", may: []string{"...", ""}},

@@ -29,10 +29,10 @@ const root = "../.."
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
-		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds),
+		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
-		affinity, holds),
+		affinity, holds, unknownNames),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -55,6 +55,10 @@ var enoughHealthy = []string{"service# *cluster.Service.ServiceStatus.EnoughHeal
 // holds is until when callers leave the placement version to placement, which the first two
 // versions did not have.
 var holds = []string{"meta *state.Meta.HeldUntil"}
+
+// unknownNames is the field of what a service's constraints name in vain, which the first two
+// versions did not have.
+var unknownNames = []string{"service# *cluster.Service.ServiceStatus.Blocked.Unknown"}
 
 // launchTypes returns the fields of the types that a group launches, which the first two versions
 // did not have.

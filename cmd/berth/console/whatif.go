@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"berth/cmd/berth/listing"
-	"berth/cmd/berth/spelling"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement/rebalance"
+	"berth/shared/spelling"
 )
 
 // whatifAnswer is where the tasks of a question would go.

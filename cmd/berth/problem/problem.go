@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"berth/cmd/berth/spelling"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
+	"berth/shared/spelling"
 )
 
 // Kind is a kind of problem. Users read it, so it never changes.

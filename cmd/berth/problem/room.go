@@ -50,7 +50,9 @@ func describeDiagnosis(d *cluster.Diagnosis) string {
 	case d.Evaluated == 0:
 		return "The cluster has no instance."
 	}
-	_, reasons, _ := strings.Cut(d.String(), ": ")
+	rejected := *d
+	rejected.Unknown = "" // it follows as a sentence of its own, with a correction
+	_, reasons, _ := strings.Cut(rejected.String(), ": ")
 	return fmt.Sprintf("%d of %s can take one: %s.", d.Feasible, whatif.CountNoun(d.Evaluated, "instance"),
 		cmp.Or(reasons, "none is left"))
 }

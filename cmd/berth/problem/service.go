@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"berth/cmd/berth/spelling"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/spelling"
 	"berth/shared/wire/berthapi"
 )
 

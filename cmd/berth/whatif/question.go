@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/cmd/berth/spelling"
 	"berth/shared/cluster"
 	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
+	"berth/shared/spelling"
 )
 
 // Question asks about more tasks of a service, tasks of a definition, or tasks of a size. Its

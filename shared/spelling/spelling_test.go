@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"berth/cmd/berth/spelling"
 	"berth/shared/cluster"
 	"berth/shared/snapshot"
+	"berth/shared/spelling"
 )
 
 func TestNearest(t *testing.T) {
@@ -21,8 +21,11 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// namesOf has one instance in rack r1 with the property Disk and a capacity of connections.
-func namesOf() *spelling.Names {
+// namesOf has the names of snapOf.
+func namesOf() *spelling.Names { return spelling.NewNames(snapOf(), "steady") }
+
+// snapOf has one instance in rack r1 with the property Disk and a capacity of connections.
+func snapOf() *snapshot.Snapshot {
 	snap := snapshot.NewSnapshot()
 	snap.Put(&cluster.Instance{
 		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "n-1", Status: cluster.InstanceActive, AgentConnected: true,
@@ -30,7 +33,7 @@ func namesOf() *spelling.Names {
 		Registered: cluster.Capacity{Metrics: map[string]int64{"connections": 100}},
 	})
 	snap.Put(&cluster.TaskDefinition{Head: cluster.Head{Cluster: "c", Rev: 1}, Family: "web", Revision: 1})
-	return spelling.NewNames(snap, "steady")
+	return snap
 }
 
 func TestCheckRules(t *testing.T) {
@@ -95,5 +98,59 @@ func TestCheckFamily(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", definition, got, want)
 		}
+	}
+}
+
+// Constraints are compared with what the instances have.
+func TestCheckConstraints(t *testing.T) {
+	snap := snapOf()
+	rules := func(text string) cluster.Rules {
+		return cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: text}}}
+	}
+	for _, c := range []struct {
+		rules cluster.Rules
+		want  string
+	}{
+		{rules("attribute:rack == r1"), ""},
+		{rules("not (attribute:rak == r1)"), ""},
+		{rules("attribute:rak == r1"), `no instance has the attribute "rak"; the nearest attribute is "rack"`},
+		{rules("attribute:rack == r1 and attribute:rack == r9"),
+			`no instance has the value "r9" of the attribute "rack"; the nearest value is "r1"`},
+		{cluster.Rules{NodeConstraint: "Disc == ssd"},
+			`no instance has the property "Disc"; the nearest property is "Disk"`},
+		{cluster.Rules{NodeConstraint: "Disk == ssd"}, ""},
+	} {
+		if got := spelling.List(spelling.CheckConstraints(snap, c.rules)); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.rules, got, c.want)
+		}
+	}
+}
+
+// What has no effect is found the same way, with the nearest names and without.
+func TestIdleNames(t *testing.T) {
+	snap := snapOf()
+	for _, c := range []struct {
+		rules cluster.Rules
+		names []string
+		want  string
+	}{
+		{cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "instanceId"},
+			{Type: cluster.StrategySpread, Field: "attribute:rack"}}}, nil, ""},
+		{cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "attribute:rak"}}},
+			[]string{"attribute:rak"}, `no instance has the attribute "rak"; the nearest attribute is "rack"`},
+		{cluster.Rules{Metrics: []cluster.Metric{{Name: "connections"}, {Name: "conections"}}}, []string{"conections"},
+			`no instance has the metric "conections"; the nearest metric is "connections"`},
+	} {
+		if got := spelling.IdleNames(snap, c.rules); !slices.Equal(got, c.names) {
+			t.Errorf("%+v: %q, want %q", c.rules, got, c.names)
+		}
+		if got := spelling.List(spelling.CheckIdle(snap, c.rules)); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.rules, got, c.want)
+		}
+	}
+	empty := snapshot.NewSnapshot()
+	if got := spelling.IdleNames(empty, cluster.Rules{Metrics: []cluster.Metric{{Name: "m"}},
+		Strategies: []cluster.PlacementStrategy{{Field: "attribute:rak"}}}); len(got) > 0 {
+		t.Errorf("a cluster without instances: %q", got)
 	}
 }
