@@ -44,7 +44,7 @@ var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently,
 	TrustStale,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads,
-	IgnoreCordon, BalanceUnasked,
+	IgnoreCordon, BalanceUnasked, IgnoreTaint, TolerateOtherKey, KeepEvicted,
 	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace,
 	IgnoreMassUnhealthiness,
 	IgnoreThrottle, IgnoreGap, NeverResetThrottle,

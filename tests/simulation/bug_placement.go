@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -36,6 +37,12 @@ const (
 	BalanceUnasked Bug = "balancing: it is not off by default"
 	// IgnoreCordon starts tasks on unschedulable instances.
 	IgnoreCordon Bug = "unschedulable is ignored"
+	// IgnoreTaint starts tasks in spite of a taint NO_SCHEDULE.
+	IgnoreTaint Bug = "a taint NO_SCHEDULE is ignored"
+	// TolerateOtherKey lets a toleration match taints of other keys.
+	TolerateOtherKey Bug = "a toleration of another key is accepted"
+	// KeepEvicted leaves tasks where a taint NO_EXECUTE appears.
+	KeepEvicted Bug = "a taint NO_EXECUTE leaves tasks where they run"
 )
 
 // placementDistortions is how each of these bugs shows rows to placement.
@@ -68,6 +75,34 @@ var placementDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 		i.Attributes = maps.Clone(i.Attributes)
 		delete(i.Attributes, "berth.unschedulable")
 	}),
+	IgnoreTaint: showTaints(func(taint string) bool { return strings.HasSuffix(taint, ":NO_SCHEDULE") }, ""),
+	TolerateOtherKey: eachRow(func(_ *World, s *cluster.Service) {
+		s.Rules.Tolerations = slices.Clone(s.Rules.Tolerations)
+		for n := range s.Rules.Tolerations {
+			s.Rules.Tolerations[n].Key = ""
+		}
+	}),
+	KeepEvicted: showTaints(func(taint string) bool { return strings.HasSuffix(taint, ":NO_EXECUTE") }, "NO_SCHEDULE"),
+}
+
+// showTaints shows the taints that match without their effect's consequences: with another effect, or
+// not at all if that is empty.
+func showTaints(matches func(taint string) bool, effect string) func(*World, []state.Row) []state.Row {
+	return eachRow(func(_ *World, i *cluster.Instance) {
+		var shown []string
+		for taint := range strings.FieldsSeq(i.Attributes["berth.taints"]) {
+			switch {
+			case !matches(taint):
+				shown = append(shown, taint)
+			case effect != "":
+				shown = append(shown, taint[:strings.LastIndex(taint, ":")+1]+effect)
+			}
+		}
+		i.Attributes = maps.Clone(i.Attributes)
+		if i.Attributes["berth.taints"] = strings.Join(shown, " "); len(shown) == 0 {
+			delete(i.Attributes, "berth.taints")
+		}
+	})
 }
 
 // eachRow changes a copy of every row of one kind.

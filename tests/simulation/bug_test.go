@@ -10,11 +10,11 @@ import (
 // through all seeds if another one finds the bug now.
 var firstSeeds = map[Bug]uint64{
 	DropVersionCheck: 12, CountStopped: 4, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
-	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 15, IgnoreLoads: 1094, RollBackToFailed: 27, KeepThrottle: 21,
-	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5, BalanceUnasked: 31, LimitEachPlan: 32,
-	CommitStale: 90, TrustStale: 74, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
-	IgnoreMassUnhealthiness: 23,
-	IgnoreThrottle:          4, IgnoreGap: 402, NeverResetThrottle: 407,
+	UseBuffer: 102, FreePortTwice: 68, CountPairTwice: 15, IgnoreLoads: 1094, RollBackToFailed: 27, KeepThrottle: 21,
+	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5, BalanceUnasked: 31, LimitEachPlan: 183,
+	CommitStale: 12, TrustStale: 4, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
+	IgnoreMassUnhealthiness: 23, IgnoreTaint: 1, TolerateOtherKey: 1, KeepEvicted: 15,
+	IgnoreThrottle: 4, IgnoreGap: 402, NeverResetThrottle: 407,
 }
 
 // maxSeeds is how many seeds the search for a bug may take.

@@ -235,7 +235,8 @@ func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
 		if !spec.Daemon {
 			continue
 		}
-		if suits := invariant.MissingAttribute(i, spec.Def) == ""; suits && i.Status == cluster.InstanceActive {
+		if suits := invariant.MissingAttribute(i, spec.Def) == "" &&
+			spec.UntoleratedTaint(i, invariant.NoExecute) == ""; suits && i.Status == cluster.InstanceActive {
 			out.Eligible = append(out.Eligible, i.ID)
 			if toStart != nil && w.checker.WhyRejected(toStart, i, invariant.RoomQuery{}) == "" {
 				out.WithRoom = append(out.WithRoom, i.ID)
@@ -291,6 +292,7 @@ func (w *World) fitsEmptyInstance(spec *invariant.TaskSpec) bool {
 		r := i.Registered
 		return i.Status == cluster.InstanceActive && !invariant.IsCordoned(i) &&
 			invariant.MissingAttribute(i, spec.Def) == "" &&
+			spec.UntoleratedTaint(i, invariant.NoSchedule, invariant.NoExecute) == "" &&
 			spec.UnmetConstraint(w.checker.EvaluationOf(i, nil)) == "" &&
 			spec.Needs.CPU <= r.CPU && spec.Needs.Memory <= r.Memory && spec.Needs.GPUs <= len(r.GPUs) &&
 			spec.Needs.ENIs == 0

@@ -90,6 +90,10 @@ var actionKinds = []struct {
 			w.client.deleteTaskSet(s, set)
 		}
 	}},
+	// Drawn by [drawTaints].
+	{"taint", 0, (*World).taintInstance},
+	{"remove-taints", 0, (*World).removeTaints},
+	{"tolerate", 0, func(w *World, a Action) { w.client.changeTolerations(a) }},
 	// Drawn by [drawUpgradeHistory].
 	{"update-nodes", 0, func(w *World, a Action) { w.upgrade.updateNodes(a) }},
 	{"block-standalone", 0, func(w *World, a Action) { w.upgrade.blockStandalone(a) }},

@@ -96,7 +96,6 @@ func (c *apiClient) startDeployment(s *expectedService, change operation.UpdateS
 
 // callECS sends a request to the ECS API. A refusal is returned as a [cluster.Error].
 func (c *apiClient) callECS(ctx context.Context, op string, in map[string]any) error {
-	in["cluster"] = clusterName
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -153,6 +152,7 @@ func (c *apiClient) changeDeploymentSettings(a Action) {
 // parameters is no failure: they may contradict earlier ones.
 func (c *apiClient) updateSettings(s *expectedService, in map[string]any, done func()) {
 	c.world.logf("update settings of %s: %v", s.name, in)
+	in["cluster"] = clusterName
 	s.busy = true
 	c.callUntilAnswered("update settings of "+s.name, func(ctx context.Context) error {
 		return c.callECS(ctx, "UpdateService", in)
@@ -210,7 +210,7 @@ func (c *apiClient) protectTasks(a Action) {
 	if len(ids) == 0 {
 		return
 	}
-	in := map[string]any{"tasks": ids, "protectionEnabled": a.N%4 > 0}
+	in := map[string]any{"cluster": clusterName, "tasks": ids, "protectionEnabled": a.N%4 > 0}
 	if a.N%4 > 0 {
 		in["expiresInMinutes"] = 1 + int(a.Pick/5%30)
 	}

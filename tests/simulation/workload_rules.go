@@ -178,6 +178,7 @@ func (c *apiClient) changeRules(a Action) {
 	}, func() {
 		if s.rules != nil {
 			next.Constraints, next.Strategies = s.rules.Constraints, s.rules.Strategies
+			next.Tolerations = s.rules.Tolerations
 			s.rules = &next
 		}
 	})

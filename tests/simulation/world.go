@@ -43,8 +43,9 @@ type Run struct {
 	DisabledFaults []Fault
 	// PlantedBug is built into the installation.
 	PlantedBug Bug
-	// NoExtras leaves out the actions of [drawExtras] and [drawTaskSets].
-	NoExtras bool
+	// NoExtras leaves out the actions of [drawExtras], [drawTaskSets] and [drawTaints], NoTaints only
+	// the last ones.
+	NoExtras, NoTaints bool
 	// Upgrade updates a node group. NodePool is the shape of the group; nil means the seed's.
 	Upgrade  bool
 	NodePool *NodePool
@@ -210,6 +211,9 @@ func (w *World) drawActions(faultless bool) []Action {
 	if !w.NoExtras && !w.LongOutage {
 		actions = append(actions, drawExtras(w.Seed, w.historySpan)...)
 		actions = append(actions, drawTaskSets(w.Seed, w.historySpan)...)
+		if !w.NoTaints {
+			actions = append(actions, drawTaints(w.Seed, w.historySpan)...)
+		}
 	}
 	return actions
 }

@@ -104,6 +104,8 @@ const (
 	Provided        Point = "a task was placed by its capacity provider"
 	FellBack        Point = "a task waited for its capacity provider and was placed by another"
 	MendedRevision  Point = "a caller replaced a broken revision"
+	Tolerated       Point = "a task was placed on an instance with a taint that it tolerates"
+	Evicted         Point = "a task left an instance because of a taint"
 	TaskSetScaled   Point = "a task set was scaled"
 	TaskSetPrimary  Point = "a task set became the primary one"
 	TaskSetDeleted  Point = "a task set was deleted while the service had others"
@@ -122,7 +124,7 @@ var Points = []Point{
 	Misfit, Mended, Deployed, Completed, Tripped, RolledBack, Stalled, StopRequested, Protected,
 	Sick, MendedRevision, Balanced, Drained, TargetUnhealthy, Alarm, Rebalanced,
 	Throttled, Dying, Aborted, Early, Deferred, Spot, Recommended, ImageGone, Provided, FellBack,
-	TaskSetScaled, TaskSetPrimary, TaskSetDeleted,
+	Tolerated, Evicted, TaskSetScaled, TaskSetPrimary, TaskSetDeleted,
 }
 
 // BalanceMoved is a point of runs with balancing.

@@ -213,14 +213,14 @@ func (h *RowHistory) RevisionOf(s *cluster.Service, id string) *cluster.Revision
 	return &cluster.Revision{}
 }
 
-// mustLeaveInstance reports whether the task's instance drains, is deregistered, or has been
-// disconnected for too long (S11).
+// mustLeaveInstance reports whether the task's instance drains, is deregistered, has been
+// disconnected for too long (S11), or has a taint that makes the task leave (N11).
 func (h *RowHistory) mustLeaveInstance(t *cluster.Task) bool {
 	if t.Instance == "" {
 		return false
 	}
 	i := h.InstanceRows[t.Instance]
-	return i == nil || i.Status != cluster.InstanceActive || h.isLost(t)
+	return i == nil || i.Status != cluster.InstanceActive || h.isLost(t) || h.isEvicted(t, i)
 }
 
 // isLost reports whether the agent of the task's instance has been disconnected for the disconnect

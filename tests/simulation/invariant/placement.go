@@ -19,6 +19,12 @@ type newPlacement struct {
 
 // checkSpec checks a new placement against what its owner asked for (invariants 1 and 5).
 func (c *Checker) checkSpec(p *newPlacement) {
+	if taint := p.spec.UntoleratedTaint(p.instance, NoSchedule, NoExecute); taint != "" {
+		c.Fail("invariant 5: task %s of %q was placed on instance %s, whose taint %s it does not tolerate", p.Task.ID,
+			p.Task.Service, p.instance.ID, taint)
+	} else if p.instance.Attributes["berth.taints"] != "" {
+		c.cover(coverage.Tolerated)
+	}
 	c.checkConstraints(p)
 	if o := c.taskOfOwnerOn(p.spec, p.instance, RoomQuery{Without: p.later}); p.spec.isAlonePerInstance() && o != nil {
 		c.Fail("invariant 5: task %s was placed on instance %s, where task %s of the same owner is, and an instance may have only one", p.Task.ID, p.instance.ID, o.ID)

@@ -40,6 +40,9 @@ func (h *RowHistory) WhyRejected(spec *TaskSpec, i *cluster.Instance, q RoomQuer
 	if want := MissingAttribute(i, spec.Def); want != "" {
 		return "attribute " + want
 	}
+	if taint := spec.UntoleratedTaint(i, NoSchedule, NoExecute); taint != "" {
+		return "taint " + taint
+	}
 	if len(spec.Providers) > 0 && !slices.Contains(spec.Providers, i.CapacityProvider()) {
 		return "capacity provider " + i.CapacityProvider()
 	}
@@ -122,6 +125,7 @@ func (h *RowHistory) domainInstancesOf(spec *TaskSpec, without map[string]bool, 
 		s := domainInstance{id: i.ID, fault: FaultPath(FaultDomain(i)), upgrade: upgradeDomain(i),
 			acceptsTasks: i.IsAvailable() && !IsCordoned(i)}
 		s.eligible = s.acceptsTasks && MissingAttribute(i, spec.Def) == "" &&
+			spec.UntoleratedTaint(i, NoSchedule, NoExecute) == "" &&
 			spec.UnmetConstraint(h.EvaluationOf(i, nil)) == ""
 		out = append(out, s)
 	}

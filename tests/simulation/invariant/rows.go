@@ -46,6 +46,8 @@ type RowChange struct {
 	// inactiveAt is when a task ceased to be active for another reason than the scheduler's
 	// decision.
 	inactiveAt time.Time
+	// tolerationsAt is when a service's tolerations changed.
+	tolerationsAt time.Time
 }
 
 func newRowHistory(clusterName string, now func() time.Time) *RowHistory {
@@ -65,7 +67,13 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 	was, _ := before.(*cluster.Task)
 	is, _ := after.(*cluster.Task)
 	c := RowChange{before: before, At: h.now(), statusAt: h.Changes[key].statusAt,
-		inactiveAt: h.Changes[key].inactiveAt}
+		inactiveAt: h.Changes[key].inactiveAt, tolerationsAt: h.Changes[key].tolerationsAt}
+	if s, ok := after.(*cluster.Service); ok {
+		old, _ := before.(*cluster.Service)
+		if old != nil && !slices.Equal(old.Rules.Tolerations, s.Rules.Tolerations) {
+			c.tolerationsAt = c.At
+		}
+	}
 	if was == nil || is == nil || was.Last != is.Last || was.Health != is.Health ||
 		was.Desired != is.Desired && is.StopCode != cluster.StopByScheduler {
 		c.statusAt = c.At

@@ -40,9 +40,11 @@ func (c *Checker) isWithinGrace(s *cluster.Service, t *cluster.Task) bool {
 		end.Sub(c.now()) > time.Minute && c.now().Sub(c.specChangedAt[s.Short]) >= MaxStaleness
 }
 
-// isInstanceSettled reports whether nothing about the task's instance has changed recently.
+// isInstanceSettled reports whether nothing about the task's instance, or what its service tolerates
+// of it, has changed recently.
 func (c *Checker) isInstanceSettled(t *cluster.Task) bool {
-	return t.Instance == "" || c.now().Sub(c.instanceChangedAt(&cluster.Instance{Head: cluster.Head{Cluster: t.Cluster},
+	tolerated := c.Changes[state.ServiceKey(t.Cluster, t.Service)].tolerationsAt
+	return t.Instance == "" || c.now().Sub(tolerated) >= c.Staleness && c.now().Sub(c.instanceChangedAt(&cluster.Instance{Head: cluster.Head{Cluster: t.Cluster},
 		ID: t.Instance})) >= c.Staleness
 }
 
@@ -106,6 +108,9 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		c.cover(coverage.MoveOver)
 	}
 	stopping := c.ModelTask(s, old)
+	if i := c.InstanceRows[old.Instance]; i != nil && i.Status == cluster.InstanceActive && c.isEvicted(old, i) {
+		c.cover(coverage.Evicted)
+	}
 	settled := c.isSettled(state.KeyOf(now)) && c.isInstanceSettled(now)
 	mustGo := stopping.Revision != s.Deployment.ID || stopping.MustLeave || stopping.MustMove ||
 		stopping.IsUnhealthy(ModelService(s), c.now()) && c.TrustsHealth()
