@@ -53,6 +53,10 @@ const (
 	FilterGPU           Filter = "insufficient GPU"
 	FilterENI           Filter = "insufficient network interfaces"
 	FilterMetric        Filter = "insufficient metric capacity"
+	// The limits of the service's application.
+	FilterApplicationNodes Filter = "application on its maximum number of nodes"
+	FilterApplicationNode  Filter = "insufficient application capacity on the node"
+	FilterApplicationTotal Filter = "insufficient application capacity in all"
 )
 
 // Rejection is how many instances one filter rejected. Need and Best are in the filter's unit (CPU
@@ -102,7 +106,7 @@ func (r Rejection) String() string {
 		unit = " units"
 	case FilterMemory:
 		unit = " MiB"
-	case FilterMetric:
+	case FilterMetric, FilterApplicationNode, FilterApplicationTotal:
 		metric = r.Detail + ": "
 	case FilterGPU, FilterENI:
 	default:
@@ -128,7 +132,8 @@ const (
 func (d *Diagnosis) StopsWouldHelp() bool {
 	return slices.ContainsFunc(d.Rejected, func(r Rejection) bool {
 		return slices.Contains([]Filter{FilterOccupied, FilterFaultDomain, FilterUpgrade, FilterPort, FilterCPU,
-			FilterMemory, FilterGPU, FilterENI, FilterMetric}, r.Filter)
+			FilterMemory, FilterGPU, FilterENI, FilterMetric, FilterApplicationNodes, FilterApplicationNode,
+			FilterApplicationTotal}, r.Filter)
 	})
 }
 

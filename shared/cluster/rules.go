@@ -142,6 +142,8 @@ type Rules struct {
 	// Affinity names the service beside whose tasks these tasks run, each on an instance that has
 	// one of them; empty for none.
 	Affinity string `json:"a,omitempty"`
+	// Application names the application whose limits bind these tasks; empty for none.
+	Application string `json:"p,omitempty"`
 }
 
 // Switch is on, off, or empty for what applies otherwise.
@@ -204,6 +206,27 @@ type Configuration struct {
 	KeepInPlace bool `json:"kp,omitempty"`
 	// Rebalancing is nil for off, with all defaults.
 	Rebalancing *Rebalancing `json:"rb,omitempty"`
+	// Applications have the limits of applications, by the name that services give.
+	Applications map[string]Application `json:"ap,omitempty"`
+}
+
+// An Application is what the services that name it may use together (P12; Service Fabric's
+// application capacity).
+type Application struct {
+	// MinimumNodes is the number of instances for which a reservation is kept, MaximumNodes on how
+	// many instances the application's tasks may be; 0 is no limit.
+	MinimumNodes int                          `json:"n,omitempty"`
+	MaximumNodes int                          `json:"x,omitempty"`
+	Metrics      map[string]ApplicationMetric `json:"m,omitempty"`
+}
+
+// An ApplicationMetric limits an application's load of one metric: on each instance, and in all; 0
+// is no limit. On each instance with a task of the application, Reservation of the instance's
+// capacity is the application's alone.
+type ApplicationMetric struct {
+	NodeCapacity  int64 `json:"c,omitempty"`
+	TotalCapacity int64 `json:"t,omitempty"`
+	Reservation   int64 `json:"r,omitempty"`
 }
 
 // Rebalancing says whether tasks move to balance the cluster, for what, and how fast (P15). A field

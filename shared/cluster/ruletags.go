@@ -22,6 +22,7 @@ const (
 	TagScaling      = "berth:scaling"     // see [ReadLoadScaling]
 	TagTolerations  = "berth:tolerations" // KEY[=VALUE][:EFFECT], more of them after commas
 	TagAffinity     = "berth:affinity"    // the name of a service
+	TagApplication  = "berth:application" // the name of an application
 )
 
 // Bounds of [Rules]; those of strategies and constraints are ECS's own.
@@ -35,7 +36,7 @@ const (
 
 // RuleTags are the names of the tags that [ApplyRuleTag] knows.
 var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy, TagRebalancing,
-	TagScaling, TagTolerations, TagAffinity}
+	TagScaling, TagTolerations, TagAffinity, TagApplication}
 
 // ApplyRuleTag sets the part of the rules that the tag names. An empty value resets it. A value
 // that cannot be read is an InvalidParameterException, which says what was expected. Expressions
@@ -59,12 +60,23 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 		r.Rebalancing, err = oneOf("Rebalancing", text, Switches)
 	case TagAffinity:
 		r.Affinity = text
+	case TagApplication:
+		r.Application, err = text, checkApplicationName(text)
 	case TagTolerations:
 		r.Tolerations, err = ReadTolerations(text)
 	default:
 		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here.", key)
 	}
 	return err
+}
+
+// checkApplicationName refuses a name that is too long.
+func checkApplicationName(name string) error {
+	if len(name) > maxMetricName {
+		return Errorf(CodeInvalidParameter, "The name of an application has %d characters, at most %d are allowed.",
+			len(name), maxMetricName)
+	}
+	return nil
 }
 
 // readMoveCost returns the move cost that text names, or is as a whole number.
@@ -219,6 +231,11 @@ func CheckConfiguration(c *Configuration) error {
 			return err
 		}
 	}
+	for name, a := range c.Applications {
+		if err := checkApplication(name, &a); err != nil {
+			return err
+		}
+	}
 	for name, t := range c.NodeTypes {
 		for metric, n := range t.Capacities {
 			if err := checkMetric(metric); err != nil {
@@ -233,6 +250,44 @@ func CheckConfiguration(c *Configuration) error {
 	return nil
 }
 
+// checkApplication returns an InvalidParameterException for limits that contradict each other: as in
+// Service Fabric a reservation must fit into the capacity, on each instance and in all.
+func checkApplication(name string, a *Application) error {
+	refuse := func(format string, args ...any) error {
+		return Errorf(CodeInvalidParameter, "Application %.130s %s.", name, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case name == "":
+		return Errorf(CodeInvalidParameter, "An application has no name.")
+	case a.MinimumNodes < 0 || a.MaximumNodes < 0 || a.MinimumNodes > math.MaxInt32 || a.MaximumNodes > math.MaxInt32:
+		return refuse("has from %d to %d nodes, expected numbers of 0 or more", a.MinimumNodes, a.MaximumNodes)
+	case a.MaximumNodes > 0 && a.MinimumNodes > a.MaximumNodes:
+		return refuse("has at least %d nodes and at most %d", a.MinimumNodes, a.MaximumNodes)
+	}
+	for metric, m := range a.Metrics {
+		if err := checkMetric(metric); err != nil {
+			return err
+		}
+		for _, n := range []int64{m.NodeCapacity, m.TotalCapacity, m.Reservation} {
+			if n < 0 || n > maxApplicationLoad {
+				return refuse("has the number %d for metric %s, expected 0 to %d", n, metric, int64(maxApplicationLoad))
+			}
+		}
+		switch {
+		case m.NodeCapacity > 0 && m.Reservation > m.NodeCapacity:
+			return refuse("reserves %d of metric %s on each node, but may use %d there", m.Reservation, metric,
+				m.NodeCapacity)
+		case m.TotalCapacity > 0 && m.Reservation*int64(max(1, a.MinimumNodes)) > m.TotalCapacity:
+			return refuse("reserves %d of metric %s on %d nodes, but may use %d in all", m.Reservation, metric,
+				max(1, a.MinimumNodes), m.TotalCapacity)
+		}
+	}
+	return checkApplicationName(name)
+}
+
+// maxApplicationLoad times the largest number of instances is below what 64 bits hold.
+const maxApplicationLoad = 1<<31 - 1
+
 // maxOverbooking is a thousand times the capacity. A larger value is meant as no limit, which is
 // -1.
 const maxOverbooking = 1000
@@ -241,14 +296,14 @@ const maxOverbooking = 1000
 func (r *Rules) IsEmpty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics)+len(r.Tolerations) == 0 && r.NodeConstraint == "" &&
 		r.DomainPolicy == "" && r.MoveCost == "" && r.Scoring == "" && r.Rebalancing == "" && r.Scaling == nil &&
-		len(r.Providers) == 0 && !r.External && r.Affinity == ""
+		len(r.Providers) == 0 && !r.External && r.Affinity == "" && r.Application == ""
 }
 
 // MayForceMoves reports whether tasks under these rules may have to leave an instance that they run
 // on (P3, P8, P10, P15). ECS's own rules apply only when a task is placed.
 func (r *Rules) MayForceMoves() bool {
 	return r.Rebalancing == SwitchOn || r.NodeConstraint != "" || len(r.Metrics) > 0 || r.Affinity != "" ||
-		r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
+		r.Application != "" || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
 }
 
 // CheckRebalancing returns an InvalidParameterException for numbers out of range and for names that

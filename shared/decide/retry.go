@@ -47,7 +47,7 @@ func isMismatched(view *clusterView, changes *Changes, s *cluster.Service) bool 
 
 // dependsOnTasks reports whether the tasks of an instance decide if it is feasible.
 func dependsOnTasks(spec *placement.Spec) bool {
-	return spec.Affinity != "" || slices.ContainsFunc(spec.Constraints,
+	return spec.Affinity != "" || spec.Application != "" || slices.ContainsFunc(spec.Constraints,
 		func(x *constraint.Expression) bool { return !x.Static() })
 }
 

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 
@@ -23,7 +24,11 @@ type Capacity struct {
 	// the buffer. Neither includes overbooking.
 	Total, Unbuffered int64
 	Load              int64
-	// Remaining and RemainingUnbuffered are Total and Unbuffered less the load, at least 0.
+	// Reserved is what applications have reserved and do not use, on the instances that have their
+	// tasks and for those that they still lack of their least number.
+	Reserved int64
+	// Remaining and RemainingUnbuffered are Total and Unbuffered less the load and Reserved, at
+	// least 0.
 	Remaining, RemainingUnbuffered int64
 	// Violated has the instances with more load than they take without the buffer, in no order.
 	Violated []string
@@ -67,8 +72,35 @@ func CapacityOfMetric(s *snapshot.Snapshot, metric string) Capacity {
 			out.Violated = append(out.Violated, v.ID)
 		}
 	}
-	out.Remaining, out.RemainingUnbuffered = remainingOf(out.Total, out.Load), remainingOf(out.Unbuffered, out.Load)
+	out.Reserved = unusedReservations(s, m, "")
+	used := addCapped(out.Load, out.Reserved)
+	out.Remaining, out.RemainingUnbuffered = remainingOf(out.Total, used), remainingOf(out.Unbuffered, used)
 	return out
+}
+
+// unusedReservations returns how much of a metric applications other than the named one have
+// reserved and do not use: on each instance with their tasks, and for as many more instances as
+// they lack of their least number.
+func unusedReservations(s *snapshot.Snapshot, metric int, except string) (sum int64) {
+	for _, a := range s.Applications() {
+		for n := range a.Limits {
+			if limit := &a.Limits[n]; limit.Metric == metric && limit.Reservation > 0 && a.Name != except {
+				nodes := 0
+				for _, v := range s.InstancesByIndex() {
+					if v == nil {
+						continue
+					}
+					use := v.UseOf(a)
+					sum = addCapped(sum, a.UnusedReservation(&use, n))
+					if use.Tasks > 0 {
+						nodes++
+					}
+				}
+				sum = addCapped(sum, int64(max(0, a.MinimumNodes-nodes))*limit.Reservation)
+			}
+		}
+	}
+	return sum
 }
 
 // InstanceCapacities returns the instance's capacity of each metric in the snapshot.
@@ -89,7 +121,8 @@ func instanceCapacity(s *snapshot.Snapshot, v *snapshot.InstanceView, m int) Ins
 	if _, overbooked := s.Configuration.Overbooking[out.Metric]; overbooked {
 		out.Capacity = limit.Unbuffered
 	}
-	out.Remaining, out.RemainingUnbuffered = remainingOf(out.Total, out.Load), remainingOf(out.Unbuffered, out.Load)
+	used := addCapped(out.Load, v.ReservedLoad(m))
+	out.Remaining, out.RemainingUnbuffered = remainingOf(out.Total, used), remainingOf(out.Unbuffered, used)
 	out.Violated = out.Load > out.Unbuffered
 	return out
 }
@@ -114,6 +147,8 @@ func remainingOf(total, used int64) int64 {
 type Demand struct {
 	Metrics []cluster.Metric
 	Count   int
+	// Application names the application of the tasks, whose reservations they may use.
+	Application string
 }
 
 func (d Demand) totalLoad(metric string) *big.Int {
@@ -129,7 +164,8 @@ func (d Demand) totalLoad(metric string) *big.Int {
 // cannot hold what the service adds (P11; Service Fabric's InsufficientClusterCapacity). The error
 // is an InvalidParameterException with the numbers.
 //
-// The buffer is held back. Overbooking counts as capacity, because the new tasks may use it (P14).
+// The buffer is held back, and so is what applications have reserved, except for the service's own.
+// Overbooking counts as capacity, because the new tasks may use it (P14).
 // A task that moves counts once. Admit adds up the whole cluster and ignores that the remaining
 // capacity may be scattered over many instances. A service that wants no more than it had is never
 // refused. CPU, memory, GPUs and ports are no metrics: tasks wait for those.
@@ -151,11 +187,16 @@ func Admit(s *snapshot.Snapshot, want, had Demand) error {
 			continue
 		}
 		load := c.Load - leavingLoad(s, s.MetricIndex(m.Name))
-		if available := max(0, usable-load); required.Cmp(big.NewInt(available)) > 0 {
+		reserved := unusedReservations(s, s.MetricIndex(m.Name), want.Application)
+		if available := max(0, usable-load-reserved); required.Cmp(big.NewInt(available)) > 0 {
+			with := ""
+			if reserved > 0 {
+				with = fmt.Sprintf(", %d reserved for applications", reserved)
+			}
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The cluster has insufficient capacity of metric %s: %s more required, %d available (capacity %d, %d "+
-					"%s, load %d).",
-				m.Name, required, available, c.Total, usable, how, load)
+					"%s, load %d%s).",
+				m.Name, required, available, c.Total, usable, how, load, with)
 		}
 	}
 	return nil

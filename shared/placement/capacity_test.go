@@ -122,6 +122,35 @@ func TestAdmit(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	t.Run("HoldsReservationsBack", func(t *testing.T) {
+		shop := cluster.Application{MinimumNodes: 2,
+			Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: 8}}}
+		s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{
+			Applications: map[string]cluster.Application{"shop": shop}}),
+			&cluster.Service{ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
+				ServiceSpec: cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop"}},
+				Head:        cluster.Head{Cluster: "c", Rev: 1}},
+			oracle.Instance("a", oracle.Metric("m", 15)), oracle.Instance("b", oracle.Metric("m", 15)),
+			oracle.Task("t", "a", oracle.Load(3)))
+		// 5 on a and 8 for another instance are reserved; 3 are in use.
+		if err := placement.Admit(s, metricDemand(14, 1), placement.Demand{}); err != nil {
+			t.Fatal(err)
+		}
+		want := "metric m: 15 more required, 14 available (capacity 30, 30 without the buffer, load 3, 13 reserved for applications)"
+		if err := placement.Admit(s, metricDemand(15, 1), placement.Demand{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatal(err)
+		}
+		own := metricDemand(27, 1)
+		own.Application = "shop"
+		if err := placement.Admit(s, own, placement.Demand{}); err != nil {
+			t.Fatal(err)
+		}
+		c := placement.CapacityOfMetric(s, "m")
+		oracle.Expect(t, "reserved", c.Reserved, 13)
+		oracle.Expect(t, "remaining", c.Remaining, 14)
+		m := s.MetricIndex("m")
+		oracle.Expect(t, "remaining on a", placement.InstanceCapacities(s, s.Instances["a"])[m].Remaining, 7)
+	})
 	t.Run("CountsOverbooking", func(t *testing.T) {
 		for percent, most := range map[float64]int64{0.2: 225, -1: 1 << 40} { // 120 % of 200 less 15
 			s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Overbooking: map[string]float64{"m": percent}}),

@@ -41,6 +41,7 @@ type columns struct {
 type metricColumns struct {
 	load              []int64
 	unbuffered, total []int64
+	reserved          []int64 // for applications, beyond what they use
 }
 
 // growColumns makes room for n instances.
@@ -57,7 +58,7 @@ func (c *columns) growColumns(n int) {
 }
 
 func (metric *metricColumns) growColumns(n int) {
-	growSlices(n, &metric.load, &metric.unbuffered, &metric.total)
+	growSlices(n, &metric.load, &metric.unbuffered, &metric.total, &metric.reserved)
 }
 
 // growSlice extends the slice with zero values to at least n elements.

@@ -109,7 +109,7 @@ func updateRejections(c *chooser, report *rejectionReport, r *Request) (requeste
 			}
 		}
 		return requested
-	case !report.built || report.strict != c.strict || c.domains != nil ||
+	case !report.built || report.strict != c.strict || c.domains != nil || c.application != nil ||
 		!c.engine.changes.coversChangesSince(report.logPosition, n):
 		*report = rejectionReport{instances: report.instances[:0], groups: report.groups[:0],
 			filters: report.filters[:0]}

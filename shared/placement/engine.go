@@ -24,6 +24,10 @@ type Engine struct {
 	changedRows []int // instances whose rows changed during the current Sync
 	heldBack    []int // instances that get no task in the current call
 	observer    Observer
+	// applications are those of the configuration; applicationsRevision is the snapshot's when they
+	// were read.
+	applications         []*application
+	applicationsRevision int
 	// maxMemory and evictEvery are the constants of these names; tests make them small.
 	maxMemory, evictEvery int
 	evictAt               int // number of choosers at which memory is checked next
@@ -76,6 +80,7 @@ func (e *Engine) resetCaches() {
 			e.observeUsage(i, v, 0)
 		}
 	}
+	resetApplications(e)
 }
 
 // InstanceVisits returns how many times an instance was checked so far, to find the best one or to
@@ -102,6 +107,9 @@ func (e *Engine) Snapshot() *snapshot.Snapshot { return e.snap }
 
 // Sync applies what happened to the snapshot since the last request. Requests call it themselves.
 func (e *Engine) Sync() {
+	if e.applicationsRevision != e.snap.ApplicationsRevision() {
+		e.resetCaches()
+	}
 	if e.seq == e.snap.ChangeSeq() {
 		return
 	}
@@ -131,6 +139,7 @@ func (e *Engine) applyChange(i int, owner string) {
 	if v != nil {
 		e.observeUsage(i, v, 0)
 	}
+	countApplications(e, i, nil, 0)
 	if moved || owner == "" {
 		for _, counts := range e.caches.counts {
 			counts.recountInstance(e.snap, i, v)
@@ -215,6 +224,7 @@ func ensureMetric(e *Engine, name string) int {
 		for i, v := range e.views {
 			if v != nil {
 				column.observeUsage(i, len(e.metrics)-1, v)
+				column.reserved[i] = v.ReservedLoad(len(e.metrics) - 1)
 			}
 		}
 	}

@@ -38,6 +38,9 @@ var filters = []filter{
 	{cluster.FilterGPU, concernsGPUs, (*chooser).hasGPUs, explainGPU},
 	{cluster.FilterENI, concernsENIs, (*chooser).hasENIs, explainENI},
 	{cluster.FilterMetric, concernsMetrics, passesMetrics, explainMetric},
+	{cluster.FilterApplicationNodes, concernsApplication, passesApplicationNodes, explainApplicationNodes},
+	{cluster.FilterApplicationNode, concernsApplication, passesApplicationOnNode, explainApplicationOnNode},
+	{cluster.FilterApplicationTotal, concernsApplication, passesApplicationInAll, explainApplicationInAll},
 }
 
 func concernsEvery(*chooser) bool { return true }
@@ -178,8 +181,9 @@ func explainMetric(c *chooser, i int) cluster.Rejection {
 		if c.strict {
 			limit = c.engine.metrics[d.metric].unbuffered[i]
 		}
-		if load := c.engine.metrics[d.metric].load[i]; d.load > limit-load {
-			return cluster.Rejection{Detail: d.name, Need: float64(d.load), Best: float64(max(0, limit-load))}
+		load := c.engine.metrics[d.metric].load[i] + c.engine.metrics[d.metric].reserved[i]
+		if added := c.application.addedLoad(i, d.metric, d.load); added > 0 && added > limit-load {
+			return cluster.Rejection{Detail: d.name, Need: float64(added), Best: float64(max(0, limit-load))}
 		}
 	}
 	return cluster.Rejection{}

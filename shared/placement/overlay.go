@@ -115,6 +115,7 @@ func (c *chooser) countInOverlay(i int, sign int) {
 	o.group = c.spec.Group
 	countTasks(c.engine, c.spec, i, int32(sign))
 	c.engine.columns.observeUsage(i, v, int(o.counts[i]))
+	countApplications(c.engine, i, c.spec, int(o.counts[i]))
 	c.reevaluateConstraints(i)
 	for _, x := range o.indexes {
 		x.reposition(int32(i))
@@ -141,6 +142,7 @@ func undoPlacements(e *Engine, spec *Spec) {
 		o.spareViews = append(o.spareViews, o.views[i])
 		o.views[i], o.counts[i] = nil, 0
 		e.observeUsage(i, e.views[i], 0)
+		countApplications(e, i, nil, 0)
 	}
 	for _, c := range o.choosers {
 		for _, i := range o.touched {

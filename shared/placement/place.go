@@ -127,6 +127,10 @@ func (p *placer) placeOnRequested() {
 			q.popTop()
 			continue
 		}
+		if !p.chooser.hasApplicationRoom(next.instance) { // earlier tasks of this call took it
+			q.popTop()
+			continue
+		}
 		p.placeNextOn(next.instance)
 		next.placed++
 		next.feasibility = p.feasibilityOf(next.instance)

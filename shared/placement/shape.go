@@ -16,9 +16,11 @@ type shape struct {
 	spec      *Spec  // of some tasks with the shape
 	matcher   *matcher
 	demands   []metricDemand
-	portNames []string                 // "80/tcp"
-	checks    []func(*shape, int) bool // for what the tasks need besides CPU and memory
-	order     order
+	portNames []string // "80/tcp"
+	// application limits the tasks; nil for none.
+	application *application
+	checks      []func(*shape, int) bool // for what the tasks need besides CPU and memory
+	order       order
 }
 
 // A metricDemand is the load that a task adds to one metric.
@@ -32,10 +34,14 @@ type metricDemand struct {
 // shapes have equal keys.
 func newTaskShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxed relaxation) *shape {
 	s := &shape{engine: e, spec: spec, matcher: matcherFor(e, spec, constraints), order: newPlacementOrder(e, spec)}
+	s.application = applicationNamed(e, spec.Application)
 	for _, m := range spec.Loads {
 		if metric := ensureMetric(e, m.Name); m.Load > 0 && !relaxed.includesRule(relaxCapacity) {
 			s.demands = append(s.demands, metricDemand{m.Name, metric, m.Load})
 		}
+	}
+	if s.application != nil {
+		s.addReservations(relaxed)
 	}
 	for _, p := range spec.Ports {
 		s.portNames = append(s.portNames, fmt.Sprintf("%d/%s", p.Number, p.Protocol))
@@ -51,7 +57,21 @@ func newTaskShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxe
 	}
 	s.key = fmt.Sprint(spec.Needs, spec.Ports, s.demands, spec.IsGoverned()) + s.matcher.key + "\x03" + s.order.key +
 		"\x03" + strings.Join(s.order.attributes, "\x00")
+	if s.application != nil {
+		s.key += "\x07" + s.application.Name
+	}
 	return s
+}
+
+// addReservations adds metrics of which the tasks have no load and their application a reservation:
+// the first task on an instance needs room for it.
+func (s *shape) addReservations(relaxed relaxation) {
+	for n := range s.application.Limits {
+		limit := &s.application.Limits[n]
+		if limit.Reservation > 0 && s.spec.loadOf(limit.Name) == 0 && !relaxed.includesRule(relaxCapacity) {
+			s.demands = append(s.demands, metricDemand{limit.Name, ensureMetric(s.engine, limit.Name), 0})
+		}
+	}
 }
 
 // A feasibility says whether an instance can run a task: not at all, without the buffer, or only
@@ -67,6 +87,15 @@ const (
 // feasibilityOf reports whether the instance has room for one more task and matches it. CPU and
 // memory come first: they reject most instances in a busy cluster.
 func (s *shape) feasibilityOf(i int) feasibility {
+	if s.application != nil && !s.hasApplicationRoom(i) {
+		return infeasible
+	}
+	return s.instanceFeasibility(i)
+}
+
+// instanceFeasibility is feasibilityOf without what depends on other instances, too: the limits of
+// the application.
+func (s *shape) instanceFeasibility(i int) feasibility {
 	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.takesTasks[i] || !s.matcher.matchesInstance(i) ||
 		s.engine.isHeldBack(i) {
 		return infeasible
@@ -123,11 +152,12 @@ func (s *shape) roomInMetrics(i int) feasibility {
 	out := unbuffered
 	for _, d := range s.demands {
 		metric := &s.engine.metrics[d.metric]
-		load := metric.load[i]
+		load, added := metric.load[i]+metric.reserved[i], s.application.addedLoad(i, d.metric, d.load)
 		switch {
-		case d.load > metric.total[i]-load:
+		case added == 0: // it fits into what its application has reserved
+		case added > metric.total[i]-load:
 			return infeasible
-		case d.load > metric.unbuffered[i]-load:
+		case added > metric.unbuffered[i]-load:
 			out = buffered
 		}
 	}

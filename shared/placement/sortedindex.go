@@ -180,7 +180,7 @@ func (x *sortedIndex) qualifiesForIndex(i int) bool {
 	if x.scored == nil {
 		return true
 	}
-	if x.scored.feasibilityOf(i) == infeasible {
+	if x.scored.instanceFeasibility(i) == infeasible {
 		return false
 	}
 	growSlice(&x.scores, len(x.engine.views))

@@ -42,6 +42,8 @@ type Spec struct {
 	// Affinity is an owner beside whose tasks these tasks run, each on an instance that has one of
 	// them; empty for none.
 	Affinity string
+	// Application names the application whose limits bind the tasks; empty for none.
+	Application string
 }
 
 // NewSpec returns the spec of the owner's tasks in the group: they need what the definition says,
@@ -56,7 +58,7 @@ func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 		Needs: def.Needs, Ports: def.Ports, Attributes: eligibility.RequiredAttributes(def, rules),
 		Constraints: constraints, Loads: rules.Metrics, Owner: owner, Group: group,
 		Strategies: rules.Strategies, DomainPolicy: rules.DomainPolicy, Scoring: rules.Scoring,
-		MoveCost: rules.MoveCost, Tolerations: rules.Tolerations,
+		MoveCost: rules.MoveCost, Tolerations: rules.Tolerations, Application: rules.Application,
 	}
 	if distinct {
 		s.PerInstance = 1

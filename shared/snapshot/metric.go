@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"berth/shared/cluster"
@@ -107,6 +108,9 @@ func (s *Snapshot) recountLoads(o *owner, sign int) {
 // node properties differ as changed.
 func (s *Snapshot) setConfiguration(c cluster.Configuration) {
 	was := s.Configuration.NodeTypes
+	if !reflect.DeepEqual(s.Configuration.Applications, c.Applications) {
+		setApplications(s, c.Applications)
+	}
 	s.Configuration = c
 	for _, v := range s.dense {
 		if v == nil || v.Instance == nil {

@@ -22,6 +22,7 @@ type Snapshot struct {
 	taskSet
 	zoneSet
 	metricSet
+	applicationSet
 	interner     interner
 	healthCounts HealthCounts
 	// expiring is a heap of rows that expire, the next one first.
@@ -185,6 +186,7 @@ func (s *Snapshot) putService(r *cluster.Service) bool {
 	}
 	s.indexService(r)
 	s.setMetrics(r.Short, r.Rules.Metrics)
+	setApplicationOf(s, r.Short, r.Rules.Application)
 	return true
 }
 
@@ -201,6 +203,7 @@ func putRequest(requests *map[string]*state.Request, r *state.Request) bool {
 func (s *Snapshot) removeService(r *cluster.Service) {
 	s.dropService(r.Name)
 	s.setMetrics(r.Short, nil)
+	setApplicationOf(s, r.Short, "")
 	s.Reserve(r.Short, nil)
 }
 

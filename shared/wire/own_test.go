@@ -54,6 +54,18 @@ func TestConfiguration(t *testing.T) {
 	expect(t, "what was put", got["configuration"], put["configuration"])
 	expect(t, "notes", fmt.Sprint(put["notes"]), "[metricBalancingThresholds and metricActivityThresholds apply to "+
 		"services with the tag berth:rebalancing=on, and to berth rebalance: rebalancing.enabled is not true.]")
+	t.Run("Applications", func(t *testing.T) {
+		b := newBerth(t)
+		text := `{"shop":{"minimumNodes":1,"maximumNodes":3,"metrics":{"m":{"maximumNodeCapacity":4,` +
+			`"totalApplicationCapacity":9,"nodeReservationCapacity":2}}},"blog":{}}`
+		b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":{"applications":`+text+`}}`)
+		var want map[string]any
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatal(err)
+		}
+		_, got := b.own(t, "DescribeClusterConfiguration", `{"cluster":"prod"}`)
+		expect(t, "what was put", got["configuration"].(map[string]any)["applications"], any(want))
+	})
 	t.Run("RebalancingSwitchesThresholdsOn", func(t *testing.T) {
 		all := `"rebalancing":{"enabled":true,"weights":{"CPU":1,"m":0.5},"safetyLevels":{"m":0.8},` +
 			`"emptyMetrics":["m"],"emptyInstances":2,"emptyOverDomains":true,"settleSeconds":1,"intervalSeconds":2,` +

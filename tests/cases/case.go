@@ -30,12 +30,30 @@ type Case struct {
 	Config   Config    `json:"config"`
 	// Affinity names, by partition, the partition that its replicas have to be beside.
 	Affinity map[string]string `json:"affinity"`
+	// Applications have limits; ApplicationOf names, by partition, the one that it belongs to.
+	Applications  map[string]Application `json:"applications"`
+	ApplicationOf map[string]string      `json:"application_of"`
 
 	Expression string          `json:"expr"`
 	Properties map[string]Text `json:"properties"`
 	Primary    bool            `json:"eval_for_primary"`
 
 	Expected map[string]json.RawMessage `json:"expected"`
+}
+
+// An Application limits the partitions that belong to it.
+type Application struct {
+	MinimumNodes int                         `json:"minimum_nodes"`
+	MaximumNodes int                         `json:"maximum_nodes"`
+	Metrics      map[string]ApplicationLimit `json:"metrics"`
+}
+
+// An ApplicationLimit is what an application may use of a metric, and what is reserved for it on
+// each node.
+type ApplicationLimit struct {
+	Total       int64 `json:"total"`
+	Node        int64 `json:"node"`
+	Reservation int64 `json:"reservation"`
 }
 
 // A Node is an instance. If Fault or Upgrade is nil, that dimension has no rule.
@@ -244,4 +262,4 @@ func decode(file string, data []byte) entry {
 }
 
 var kinds = strings.Fields("constraint_expr placement fault_domain upgrade_domain quorum capacity buffer overbooking loadmove " +
-	"affinity balancing defragmentation")
+	"affinity application balancing defragmentation")

@@ -121,6 +121,18 @@ func (c *Case) configuration() *cluster.Configuration {
 		KeepInPlace:   c.Config.MakeRoom != nil && !*c.Config.MakeRoom,
 		Rebalancing:   c.Config.rebalancing(),
 	}
+	for name, a := range c.Applications {
+		row := cluster.Application{MinimumNodes: a.MinimumNodes, MaximumNodes: a.MaximumNodes,
+			Metrics: map[string]cluster.ApplicationMetric{}}
+		for metric, m := range a.Metrics {
+			row.Metrics[metric] = cluster.ApplicationMetric{NodeCapacity: m.Node, TotalCapacity: m.Total,
+				Reservation: m.Reservation}
+		}
+		if out.Applications == nil {
+			out.Applications = map[string]cluster.Application{}
+		}
+		out.Applications[name] = row
+	}
 	return out
 }
 
@@ -316,7 +328,7 @@ func (w *world) compilePartition(p *partition) error {
 		ServiceSpec: cluster.ServiceSpec{
 			Strategy: cluster.Replica, Desired: max(0, s.Target), MinHealthy: 100, MaxPercent: 200,
 			Rules: cluster.Rules{NodeConstraint: s.Constraint, MoveCost: cluster.MoveCost(s.MoveCost),
-				DomainPolicy: policy},
+				DomainPolicy: policy, Application: w.c.ApplicationOf[p.name]},
 		},
 		ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 	}
@@ -333,6 +345,7 @@ func (w *world) compilePartition(p *partition) error {
 		Loads: p.row.Rules.Metrics, Owner: p.row.Short, PerInstance: 1, DomainPolicy: p.row.Rules.DomainPolicy,
 		Constraints: []*constraint.Expression{expression}, Avoid: s.Blocked, MoveCost: p.row.Rules.MoveCost,
 		Affinity:     w.c.Affinity[p.name],
+		Application:  w.c.ApplicationOf[p.name],
 		AllOrNothing: directives.AllOrNothing || s.PlacePolicy == "NonPartially",
 	}
 	for i := range p.want {

@@ -18,7 +18,8 @@ func GenWorld(t *rapid.T) *World {
 		w.Services = append(w.Services, &cluster.Service{
 			Head:            cluster.Head{Cluster: "c", Rev: 1},
 			ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: name},
-			ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Metrics: GenLoads(t)}},
+			ServiceSpec: cluster.ServiceSpec{Rules: cluster.Rules{Metrics: GenLoads(t),
+				Application: rapid.SampledFrom([]string{"", "", "shop", "blog"}).Draw(t, "application")}},
 		})
 	}
 	instances, tasks := rapid.IntRange(0, 8), rapid.IntRange(0, 16)
@@ -121,6 +122,7 @@ func GenConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 		NoSwitch:    rapid.IntRange(0, 5).Draw(t, "no switch") == 0,
 	}
 	c.Priorities.Affinity = priority("affinity")
+	c.Applications = GenApplications(t)
 	switch rapid.IntRange(0, 3).Draw(t, "buffer") {
 	case 0:
 		c.Buffer = map[string]float64{"m": 0.5}
@@ -128,6 +130,27 @@ func GenConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 		c.Overbooking = map[string]float64{"m": 0.5, "n": -1}
 	}
 	return c
+}
+
+// GenApplications draws the limits of applications, few enough for most worlds to have none.
+func GenApplications(t *rapid.T) map[string]cluster.Application {
+	out := map[string]cluster.Application{}
+	for _, name := range []string{"shop", "blog"} {
+		if rapid.IntRange(0, 2).Draw(t, name) > 0 {
+			continue
+		}
+		a := cluster.Application{MaximumNodes: rapid.IntRange(0, 4).Draw(t, "nodes"),
+			Metrics: map[string]cluster.ApplicationMetric{}}
+		for _, metric := range []string{"m", "n"} {
+			a.Metrics[metric] = cluster.ApplicationMetric{
+				NodeCapacity:  rapid.SampledFrom([]int64{0, 0, 6, 12}).Draw(t, "on a node"),
+				TotalCapacity: rapid.SampledFrom([]int64{0, 0, 10, 30}).Draw(t, "in all"),
+				Reservation:   rapid.SampledFrom([]int64{0, 0, 3, 6}).Draw(t, "reserved"),
+			}
+		}
+		out[name] = a
+	}
+	return out
 }
 
 // GenNeeds draws the needs of a task.
@@ -248,6 +271,7 @@ func GenRequest(t *rapid.T, w *World) placement.Request {
 	}
 	r.Spec = &placement.Spec{
 		Needs: GenNeeds(t), Ports: GenPorts(t), Owner: "web", Loads: w.Services[0].Rules.Metrics,
+		Application: w.Services[0].Rules.Application,
 		Constraints: GenConstraints(t), Tolerations: rapid.SampledFrom(tolerations).Draw(t, "tolerations"),
 		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
 		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),

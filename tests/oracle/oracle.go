@@ -229,6 +229,7 @@ func (o *Oracle) FailedFilters(i *cluster.Instance, l Remaining) []string {
 	if metric, _ := o.FullMetric(i, l); metric != "" {
 		refuse(true, cluster.FilterMetric, metric)
 	}
+	o.checkApplication(i, refuse)
 	return out
 }
 
@@ -263,23 +264,6 @@ func UntoleratedTaint(r *placement.Spec, i *cluster.Instance) string {
 		}
 	}
 	return ""
-}
-
-// FullMetric returns the metric without room for one more task, or "" and whether the task needs
-// the buffer.
-func (o *Oracle) FullMetric(i *cluster.Instance, l Remaining) (full string, buffered bool) {
-	for _, m := range o.Request.Spec.Loads {
-		unbuffered, total := o.Limits(i, m.Name)
-		if m.Load == 0 || !o.RuleBinds(o.Config.Priorities.Capacity) {
-			continue
-		}
-		over := l.Loads[m.Name]+m.Load > unbuffered
-		if l.Loads[m.Name]+m.Load > total || over && o.Request.Unbuffered {
-			return m.Name, false
-		}
-		buffered = buffered || over
-	}
-	return "", buffered
 }
 
 // ServiceDomains returns the domains of the request's service, built from the rows. What they admit

@@ -29,10 +29,11 @@ const root = "../.."
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
-		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames),
+		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
+		applications()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
-		affinity, holds, unknownNames),
+		affinity, holds, unknownNames, applications()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -124,6 +125,17 @@ var sharedCalls = []string{
 var affinity = []string{"service# *cluster.Service.ServiceSpec.Rules.Affinity",
 	"task# *cluster.Task.TaskSpec.Rules.Affinity", "request# *state.Request.Rules.Affinity",
 	"configuration *cluster.Configuration.Priorities.Affinity"}
+
+// applications returns the fields of applications, which the first two versions did not have.
+func applications() []string {
+	out := []string{"service# *cluster.Service.ServiceSpec.Rules.Application",
+		"task# *cluster.Task.TaskSpec.Rules.Application", "request# *state.Request.Rules.Application"}
+	for _, field := range []string{"", "{}", "{}.MinimumNodes", "{}.MaximumNodes", "{}.Metrics", "{}.Metrics{}",
+		"{}.Metrics{}.NodeCapacity", "{}.Metrics{}.TotalCapacity", "{}.Metrics{}.Reservation"} {
+		out = append(out, "configuration *cluster.Configuration.Applications"+field)
+	}
+	return out
+}
 
 // taints returns the fields of taints and tolerations, which the first two versions did not have.
 func taints() (fields []string) {

@@ -196,9 +196,9 @@ func (c *Cache) ForStandalone(k Shape, def *cluster.TaskDefinition, owner string
 }
 
 // ForPlannedMove returns the spec for checking the one instance that a plan of moves has chosen. It
-// leaves out what the plan has taken care of: domain rules, which would count the task where it
-// still is, a capacity that may be exceeded, and the affinity of a task that is apart from the
-// service it should be beside.
+// leaves out what the plan has taken care of: domain rules and the limits of an application, which
+// would count the task where it still is, a capacity that may be exceeded, and the affinity of a
+// task that is apart from the service it should be beside.
 func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration, apart bool) *placement.Spec {
 	soft := conf.Priorities.Capacity != 0
 	key := moveKey{spec, soft, apart}
@@ -215,6 +215,7 @@ func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration
 	if apart {
 		next.Affinity = ""
 	}
+	next.Application = ""
 	if len(c.moves) >= maxSpecs {
 		clear(c.moves)
 	}

@@ -48,10 +48,11 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	if err := checkScaling(r, strategy); err != nil {
 		return err
 	}
-	if strategy == cluster.Daemon && r.Affinity != "" {
-		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The daemon scheduling strategy does not support the tag %s: it runs one task on each instance.",
-			cluster.TagAffinity)
+	for tag, value := range map[string]string{cluster.TagAffinity: r.Affinity, cluster.TagApplication: r.Application} {
+		if strategy == cluster.Daemon && value != "" {
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The daemon scheduling strategy does not support the tag %s: it runs one task on each instance.", tag)
+		}
 	}
 	return cluster.CheckMetrics(r.Metrics)
 }
@@ -162,7 +163,7 @@ func metricDemand(s *cluster.Service) placement.Demand {
 	if s == nil {
 		return placement.Demand{}
 	}
-	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.WantedTasks()}
+	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.WantedTasks(), Application: s.Rules.Application}
 }
 
 // checkProperties refuses an expression that can hold on no instance because it names a property

@@ -11,6 +11,7 @@ import (
 	"berth/shared/placement"
 	"berth/shared/placement/domain"
 	"berth/shared/placement/eligibility"
+	"berth/shared/snapshot"
 )
 
 // newProblem copies the problem from the snapshot, so that searches can change loads and domains
@@ -29,6 +30,12 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 		}
 	}
 	e.addParents(owners)
+	for name, o := range owners {
+		if e.snap.Application(o.Spec.Application) != nil { // its limits are about tasks on several instances
+			o.Fixed = true
+			owners[name] = o
+		}
+	}
 	m.Owners = owners
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		for _, l := range owners[name].Spec.Loads {
@@ -103,12 +110,24 @@ func (p *problem) addInstanceCells(i int32) {
 		set(dimENI, int64(*n-v.ENIs), int64(*n), int64(*n))
 	}
 	for m, dim := range p.dimOf {
-		limit := v.Limit(m)
+		limit := usableLimit(v, m)
 		if p.levels.capacity < 0 {
 			limit = cluster.Limit{Unbuffered: unlimited, Total: unlimited}
 		}
 		set(dim, v.Load(m), limit.Unbuffered, limit.Total)
 	}
+}
+
+// usableLimit returns how much load of a metric the instance takes beside what applications have
+// reserved there and do not use.
+func usableLimit(v *snapshot.InstanceView, metric int) cluster.Limit {
+	limit, reserved := v.Limit(metric), v.ReservedLoad(metric)
+	for _, n := range []*int64{&limit.Unbuffered, &limit.Total} {
+		if *n < unlimited {
+			*n -= reserved
+		}
+	}
+	return limit
 }
 
 // addOwners adds the owners whose tasks may move, in the order of names, and returns their numbers.

@@ -93,7 +93,7 @@ func exceedsCapacity(v *snapshot.InstanceView) bool {
 		return true
 	}
 	for m := range v.Loads {
-		if v.Loads[m] > v.Limit(m).Unbuffered {
+		if v.Loads[m] > usableLimit(v, m).Unbuffered {
 			return true
 		}
 	}

@@ -19,6 +19,8 @@ type Configuration struct {
 	MetricActivityThresholds  map[string]int64    `json:"metricActivityThresholds,omitempty"`
 	ConstraintPriorities      *Priorities         `json:"constraintPriorities,omitempty"`
 	Rebalancing               *Rebalancing        `json:"rebalancing,omitempty"`
+	// Applications have the limits of applications, by the name that services give.
+	Applications map[string]Application `json:"applications,omitempty"`
 
 	QuorumPerFaultDomain   bool `json:"quorumBasedReplicaDistributionPerFaultDomains,omitempty"`
 	QuorumPerUpgradeDomain bool `json:"quorumBasedReplicaDistributionPerUpgradeDomains,omitempty"`
@@ -48,6 +50,21 @@ type Rebalancing struct {
 	ServiceMovesInWindow int                `json:"serviceMovesInWindow,omitempty"`
 }
 
+// An Application is [cluster.Application] as callers write it, with the names of Service Fabric's
+// application capacity. A member that is 0 or not given is no limit.
+type Application struct {
+	MinimumNodes int                          `json:"minimumNodes,omitempty"`
+	MaximumNodes int                          `json:"maximumNodes,omitempty"`
+	Metrics      map[string]ApplicationMetric `json:"metrics,omitempty"`
+}
+
+// An ApplicationMetric limits an application's load of one metric.
+type ApplicationMetric struct {
+	MaximumNodeCapacity      int64 `json:"maximumNodeCapacity,omitempty"`
+	TotalApplicationCapacity int64 `json:"totalApplicationCapacity,omitempty"`
+	NodeReservationCapacity  int64 `json:"nodeReservationCapacity,omitempty"`
+}
+
 // A NodeType is what instances of one type have in common: capacities of metrics, and properties
 // that constraints can name (P7).
 type NodeType struct {
@@ -70,6 +87,8 @@ const (
 	// maxNodeTypes and maxNames bound the node types, and the metrics or properties of one.
 	maxNodeTypes = 100
 	maxNames     = 100 // metrics or properties
+	// maxApplications bounds the applications.
+	maxApplications = 1000
 	// maxOwnConfig is in bytes: the row must stay below DynamoDB's 400 KB.
 	maxOwnConfig = 300 << 10
 	// worstPriority is the highest number of a constraint priority, which binds least.
@@ -126,7 +145,36 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 		}
 		out.NodeTypes[name] = cluster.NodeType{Capacities: t.Capacities, Properties: t.PlacementProperties}
 	}
+	if err := addApplications(out, in.Applications); err != nil {
+		return nil, err
+	}
 	return out, cluster.CheckConfiguration(out)
+}
+
+// addApplications adds the applications to the row.
+func addApplications(out *cluster.Configuration, in map[string]Application) error {
+	if len(in) > maxApplications {
+		return input.Invalid("There are %d applications, at most %d are allowed.", len(in), maxApplications)
+	}
+	for name, a := range in {
+		if out.Applications == nil {
+			out.Applications = map[string]cluster.Application{}
+		}
+		row := cluster.Application{MinimumNodes: a.MinimumNodes, MaximumNodes: a.MaximumNodes}
+		for metric, m := range a.Metrics {
+			if row.Metrics == nil {
+				row.Metrics = map[string]cluster.ApplicationMetric{}
+			}
+			row.Metrics[metric] = cluster.ApplicationMetric{NodeCapacity: m.MaximumNodeCapacity,
+				TotalCapacity: m.TotalApplicationCapacity, Reservation: m.NodeReservationCapacity}
+		}
+		if len(row.Metrics) > maxNames {
+			return input.Invalid("Application %.130q has %d metrics, at most %d are allowed.", name, len(row.Metrics),
+				maxNames)
+		}
+		out.Applications[name] = row
+	}
+	return nil
 }
 
 // ConfigurationOf returns a stored configuration as callers see it.
@@ -155,6 +203,26 @@ func ConfigurationOf(c *cluster.Configuration) *Configuration {
 			out.NodeTypes = map[string]NodeType{}
 		}
 		out.NodeTypes[name] = NodeType{Capacities: t.Capacities, PlacementProperties: t.Properties}
+	}
+	out.Applications = applicationsOf(c)
+	return out
+}
+
+// applicationsOf returns the stored applications as callers see them.
+func applicationsOf(c *cluster.Configuration) map[string]Application {
+	var out map[string]Application
+	for name, row := range c.Applications {
+		a := Application{MinimumNodes: row.MinimumNodes, MaximumNodes: row.MaximumNodes}
+		for metric, m := range row.Metrics {
+			if a.Metrics == nil {
+				a.Metrics = map[string]ApplicationMetric{}
+			}
+			a.Metrics[metric] = ApplicationMetric{m.NodeCapacity, m.TotalCapacity, m.Reservation}
+		}
+		if out == nil {
+			out = map[string]Application{}
+		}
+		out[name] = a
 	}
 	return out
 }

@@ -118,6 +118,7 @@ type RulesInput struct {
 	Scaling      *string        `json:"scaling,omitempty"`     // as in the tag berth:scaling
 	Tolerations  *string        `json:"tolerations,omitempty"` // as in the tag berth:tolerations
 	Affinity     *string        `json:"affinity,omitempty"`    // the name of a service
+	Application  *string        `json:"application,omitempty"` // the name of an application
 }
 
 // A MetricInput is a default load as Berth or Service Fabric describes it. Berth's tasks are
@@ -170,6 +171,7 @@ type RulesOutput struct {
 	Scaling      string     `json:"scaling,omitempty"`
 	Tolerations  string     `json:"tolerations,omitempty"`
 	Affinity     string     `json:"affinity,omitempty"`
+	Application  string     `json:"application,omitempty"`
 	Diagnosis    *Diagnosis `json:"diagnosis,omitempty"`
 	// Notes says what of an update does not count.
 	Notes []string `json:"notes,omitempty"`
@@ -259,6 +261,7 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 		cluster.TagMoveCost: in.MoveCost, cluster.TagStrategy: in.Strategy, cluster.TagRebalancing: in.Rebalancing,
 		cluster.TagScaling:     in.Scaling,
 		cluster.TagTolerations: in.Tolerations, cluster.TagAffinity: in.Affinity,
+		cluster.TagApplication: in.Application,
 	} {
 		if text != nil {
 			out[key] = *text
@@ -288,7 +291,8 @@ func rulesOutput(v *cluster.Service) *RulesOutput {
 		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint,
 		MoveCost: string(r.MoveCost), Strategy: r.Scoring, Rebalancing: string(r.Rebalancing),
 		Tolerations: cluster.TolerationsText(r.Tolerations), Affinity: r.Affinity,
-		Diagnosis: DiagnosisOf(v.Blocked),
+		Application: r.Application,
+		Diagnosis:   DiagnosisOf(v.Blocked),
 	}
 	if r.Scaling != nil {
 		out.Scaling = r.Scaling.String()
