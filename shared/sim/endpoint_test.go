@@ -221,3 +221,38 @@ func TestDescribedDefinitionsRegisterAgain(t *testing.T) {
 		}
 	}
 }
+
+// A token is good for the list that gave it, and for no other.
+func TestPageTokensOfOtherListsAreRefused(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	must(t, w.ECS.Clusters.CreateCluster, &ecs.CreateClusterInput{ClusterName: new("more")})
+	_, page := w.call("ListClusters", `{"maxResults":1}`)
+	token, _ := page["nextToken"].(string)
+	if status, answer := w.call("ListClusters", `{"nextToken":"`+token+`"}`); status != 200 || token == "" ||
+		len(answer["clusterArns"].([]any)) != 1 {
+		t.Errorf("the second page: %d %v", status, answer)
+	}
+	for op, body := range map[string]string{
+		"ListClusters": `{"nextToken":"garbage"}`, "ListTaskDefinitions": `{"nextToken":"` + token + `"}`,
+		"ListTaskDefinitionFamilies": `{"nextToken":"` + token + `"}`,
+		"ListContainerInstances":     `{"cluster":"prod","nextToken":"` + token + `"}`,
+		"ListTasks":                  `{"cluster":"prod","nextToken":"` + token + `"}`,
+		"ListAttributes": `{"cluster":"prod","targetType":"container-instance","nextToken":"` + token +
+			`"}`,
+	} {
+		if status, answer := w.call(op, body); status != 400 || answer["__type"] != "InvalidParameterException" {
+			t.Errorf("%s %s: %d %v", op, body, status, answer)
+		}
+	}
+}
+
+// The health of a container instance is there if it is asked for.
+func TestHealthOfInstances(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	id := w.add(1, ec2.Machine{Type: "m5.large"})[0]
+	for include, want := range map[string]any{`[]`: nil, `["TAGS"]`: nil, `["CONTAINER_INSTANCE_HEALTH"]`: "OK"} {
+		_, answer := w.call("DescribeContainerInstances", `{"cluster":"prod","containerInstances":["`+id+
+			`"],"include":`+include+`}`)
+		expect(t, "status with "+include, dig(answer, "containerInstances", 0, "healthStatus", "overallStatus"), want)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -17,8 +18,11 @@ const pageSize = 100
 
 // pageAfterToken sorts the items and returns a page of them, and the token of the next page, nil
 // after the last. The token is the page's last item, so that items which are added or removed
-// between two calls make no other item appear twice or not at all.
-func pageAfterToken(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
+// between two calls make no other item appear twice or not at all. It is good for one list only,
+// which has the name of its operation.
+func pageAfterToken(
+	list string, items []string, token *string, size *int32, descending bool,
+) ([]string, *string, error) {
 	slices.Sort(items)
 	if descending {
 		slices.Reverse(items)
@@ -30,27 +34,25 @@ func pageAfterToken(items []string, token *string, size *int32, descending bool)
 	if n < 1 || n > pageSize {
 		return nil, nil, invalidParameter("maxResults must be between 1 and %d.", pageSize)
 	}
-	if value(token) != "" {
-		last, err := base64.RawURLEncoding.DecodeString(*token)
-		if err != nil {
-			return nil, nil, invalidParameter("Invalid token.")
-		}
-		for len(items) > 0 && (items[0] == string(last) || items[0] < string(last) != descending) {
-			items = items[1:]
-		}
+	raw, err := base64.RawURLEncoding.DecodeString(value(token))
+	last, fits := strings.CutPrefix(string(raw), list+"/")
+	if value(token) != "" && (err != nil || !fits) {
+		return nil, nil, invalidParameter("Invalid token: %.100q", *token)
+	}
+	for last != "" && len(items) > 0 && (items[0] == last || items[0] < last != descending) {
+		items = items[1:]
 	}
 	if len(items) <= n {
 		return items, nil, nil
 	}
-	next := base64.RawURLEncoding.EncodeToString([]byte(items[n-1]))
-	return items[:n], &next, nil
+	return items[:n], new(base64.RawURLEncoding.EncodeToString([]byte(list + "/" + items[n-1]))), nil
 }
 
 // pageOfFound is pageAfterToken for things that are listed by keys of their own.
 func pageOfFound[T any](
-	found map[string]T, token *string, size *int32, descending bool,
+	list string, found map[string]T, token *string, size *int32, descending bool,
 ) (page []T, next *string, err error) {
-	keys, next, err := pageAfterToken(slices.Collect(maps.Keys(found)), token, size, descending)
+	keys, next, err := pageAfterToken(list, slices.Collect(maps.Keys(found)), token, size, descending)
 	for _, key := range keys {
 		page = append(page, found[key])
 	}

@@ -157,7 +157,7 @@ func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInp
 			}
 		}
 		var err error
-		out.Attributes, out.NextToken, err = pageOfFound(found, in.NextToken, in.MaxResults, false)
+		out.Attributes, out.NextToken, err = pageOfFound("ListAttributes", found, in.NextToken, in.MaxResults, false)
 		return err
 	}))
 	return &out, err

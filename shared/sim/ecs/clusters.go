@@ -126,7 +126,7 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 				arns = append(arns, *c.info.ClusterArn)
 			}
 		}
-		out.ClusterArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
+		out.ClusterArns, out.NextToken, err = pageAfterToken("ListClusters", arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err

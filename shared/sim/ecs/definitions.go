@@ -106,7 +106,8 @@ func (e *Definitions) ListTaskDefinitions(
 				}
 			}
 		}
-		out.TaskDefinitionArns, out.NextToken, err = pageOfFound(arns, in.NextToken, in.MaxResults,
+		out.TaskDefinitionArns, out.NextToken, err = pageOfFound("ListTaskDefinitions", arns, in.NextToken,
+			in.MaxResults,
 			in.Sort == types.SortOrderDesc)
 		return err
 	})
@@ -133,7 +134,8 @@ func (e *Definitions) ListTaskDefinitionFamilies(
 				names = append(names, name)
 			}
 		}
-		out.Families, out.NextToken, err = pageAfterToken(names, in.NextToken, in.MaxResults, false)
+		out.Families, out.NextToken, err = pageAfterToken("ListTaskDefinitionFamilies", names, in.NextToken,
+			in.MaxResults, false)
 		return err
 	})
 	return &out, err

@@ -109,7 +109,7 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 				arns = append(arns, e.kernel.Account.ARN("task", t.Cluster, t.ID))
 			}
 		}
-		out.TaskArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
+		out.TaskArns, out.NextToken, err = pageAfterToken("ListTasks", arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err

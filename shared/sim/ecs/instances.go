@@ -36,7 +36,8 @@ func (e *Instances) ListContainerInstances(
 				arns = append(arns, i.arn)
 			}
 		}
-		out.ContainerInstanceArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
+		out.ContainerInstanceArns, out.NextToken, err = pageAfterToken("ListContainerInstances", arns, in.NextToken,
+			in.MaxResults, false)
 		return err
 	}))
 	return &out, err
@@ -62,11 +63,27 @@ func (e *Instances) DescribeContainerInstances(
 			if slices.Contains(in.Include, types.ContainerInstanceFieldTags) {
 				d.Tags = i.Tags
 			}
+			if slices.Contains(in.Include, types.ContainerInstanceFieldContainerInstanceHealth) {
+				d.HealthStatus = i.healthStatus()
+			}
 			out.ContainerInstances = append(out.ContainerInstances, d)
 		}
 		return nil
 	}))
 	return &out, err
+}
+
+// healthStatus is what the agent says of its container runtime, which never fails here. ECS hears
+// nothing from an agent that is disconnected.
+func (i *instance) healthStatus() *types.ContainerInstanceHealthStatus {
+	status := types.InstanceHealthCheckStateOk
+	if !i.Connected {
+		status = types.InstanceHealthCheckStateInsufficientData
+	}
+	return &types.ContainerInstanceHealthStatus{OverallStatus: status, Details: []types.InstanceHealthCheckResult{{
+		Type: types.InstanceHealthCheckTypeContainerRuntime, Status: status, LastUpdated: &i.RegisteredAt,
+		LastStatusChange: &i.RegisteredAt,
+	}}}
 }
 
 // UpdateContainerInstancesState makes up to 10 instances ACTIVE or DRAINING. Those that are not

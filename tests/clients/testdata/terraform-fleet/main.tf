@@ -280,9 +280,10 @@ resource "aws_ecs_service" "plain" {
   lifecycle {
     ignore_changes = [tags, tags_all]
   }
-  name            = "plain"
-  cluster         = aws_ecs_cluster.fleet["fleet-a"].id
-  task_definition = aws_ecs_task_definition.daemon.arn
+  name    = "plain"
+  cluster = aws_ecs_cluster.fleet["fleet-a"].id
+  # As the provider imports it: with the ARN, an import would be followed by an update.
+  task_definition = "${aws_ecs_task_definition.daemon.family}:${aws_ecs_task_definition.daemon.revision}"
   desired_count   = 1
   launch_type     = "EC2"
 }
