@@ -79,6 +79,14 @@ func (b *browser) checkForm(t *testing.T, base string, api *fakeAPI) {
 	}
 }
 
+// pictures are the pages that are drawn, by the name of the picture.
+var pictures = map[string]string{
+	"first": "/", "map": "/console/map", "service": "/console/service/api", "deployment": "/console/service/front",
+	"tasks": "/console/tasks", "capacity": "/console/capacity", "events": "/console/events",
+	"whatif": "/console/whatif?count=3&cpu=600", "rebalancing": "/console/rebalancing?plan=1",
+	"services": "/console/services", "instance": "/console/instance/n-0",
+}
+
 // takePictures shows clusters of each density in both themes, if somebody wants to look at them.
 func (b *browser) takePictures(t *testing.T) {
 	t.Helper()
@@ -89,15 +97,17 @@ func (b *browser) takePictures(t *testing.T) {
 	for _, n := range []int{0, 9, 500, 5000} {
 		lost := newInstance(3)
 		lost.AgentConnected, lost.DisconnectedAt, lost.Rev = false, cluster.At(noon), 1
-		server, _ := site(t, newStore(t, n, append(broken(), lost)...).source, "")
+		server, _ := site(t, newStore(t, n, append(broken(), lost, deploying())...).source, "")
 		for _, theme := range []string{"light", "dark"} {
 			b.useTheme(t, theme)
 			b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1280, "height": 1000,
 				"deviceScaleFactor": 1, "mobile": false}, nil)
-			for name, path := range map[string]string{"first": "/", "map": "/console/map",
-				"service": "/console/service/api"} {
+			for name, path := range pictures {
+				if n == 0 && name == "instance" {
+					continue
+				}
 				b.open(t, server.URL+path)
-				b.await(t, "live")
+				b.await(t, "As of ")
 				var shot struct{ Data string }
 				b.call(t, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
 				data, err := base64.StdEncoding.DecodeString(shot.Data)

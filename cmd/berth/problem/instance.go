@@ -66,8 +66,7 @@ func (f *finder) checkInstances() {
 		slices.Sort(lost)
 		f.add(Problem{Kind: InstanceLost, Type: "instance", Name: lost[0], Count: len(lost),
 			What: fmt.Sprintf("The agent of %s is not connected.", whatif.CountNoun(len(lost), "instance")),
-			Why: fmt.Sprintf("%s: they take no new tasks, and the %s there are replaced after the disconnect timeout.",
-				listNames(lost), whatif.CountNoun(tasks, "task"))}, since,
+			Why:  describeLost(lost, tasks)}, since,
 			Help{"See what is on it", f.berth("explain instance %s", lost[0])})
 	}
 	answer, err := whatif.ExplainCluster(f.in.Snapshot)
@@ -85,6 +84,18 @@ func (f *finder) checkInstances() {
 			Why:  fmt.Sprintf("%s: %s", listNames(ids), sentence(why))}, time.Time{},
 			Help{"See what each service demands", f.berth("explain instance %s", slices.Min(ids))})
 	}
+}
+
+// describeLost says what becomes of disconnected instances and of the tasks there.
+func describeLost(lost []string, tasks int) string {
+	text := listNames(lost) + ": no new tasks start there"
+	switch tasks {
+	case 0:
+		return text + ", and none run there."
+	case 1:
+		return text + ", and the task there is replaced after the disconnect timeout."
+	}
+	return fmt.Sprintf("%s, and the %d tasks there are replaced after the disconnect timeout.", text, tasks)
 }
 
 // checkDrains reports DRAINING instances whose tasks do not leave.

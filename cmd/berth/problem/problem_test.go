@@ -260,7 +260,7 @@ func TestFurtherSituations(t *testing.T) {
 		{"ADisconnectedInstance", func(w *world) {
 			w.instance(1, func(i *cluster.Instance) { i.AgentConnected, i.DisconnectedAt = false, cluster.At(noon) })
 			w.service("web", 0)
-		}, problem.InstanceLost, "The agent of 1 instance is not connected.", "n-1: they take no new tasks",
+		}, problem.InstanceLost, "The agent of 1 instance is not connected.", "n-1: no new tasks start there, and none run there.",
 			"berth explain instance n-1 --cluster prod"},
 		{"AnUnusedInstance", func(w *world) {
 			w.instance(1)

@@ -3,6 +3,9 @@ package replay
 import (
 	"fmt"
 	"html/template"
+	"slices"
+	"sort"
+	"strings"
 	"time"
 
 	"berth/cmd/berth/chart"
@@ -25,7 +28,33 @@ func (r Result) Figures() []template.HTML {
 			plot.Lines = append(plot.Lines, line)
 		}
 	}
-	return []template.HTML{plot.Figure()}
+	return []template.HTML{cutTail(plot).Figure()}
+}
+
+// cutTail ends a plot where every line has fallen below a twentieth of its highest value and stays
+// there: in a recording whose arrivals are sped up, the last long tasks would take nearly all of the
+// width.
+func cutTail(p chart.Plot) chart.Plot {
+	end := 0.0
+	for _, l := range p.Lines {
+		least := 0.0
+		if len(l.Y) > 0 {
+			least = slices.Max(l.Y) / 20
+		}
+		for n := len(l.Y) - 1; n >= 0; n-- {
+			if least > 0 && l.Y[n] >= least {
+				end = max(end, l.X[min(n+1, len(l.X)-1)])
+				break
+			}
+		}
+	}
+	for n := range p.Lines {
+		if l := &p.Lines[n]; end > 0 {
+			kept := sort.Search(len(l.X), func(at int) bool { return l.X[at] > end })
+			l.X, l.Y = l.X[:kept], l.Y[:kept]
+		}
+	}
+	return p
 }
 
 // ScaledFigures draws how many instances there were, by the rules that sized their groups, and what
@@ -56,7 +85,11 @@ const minutesADay = 24 * 60
 // formatDay writes a time of the replay, given in days.
 func formatDay(days float64) string {
 	if days < 2 {
-		return time.Duration(days * 24 * float64(time.Hour)).Round(time.Minute).String()
+		text := time.Duration(days * 24 * float64(time.Hour)).Round(time.Minute).String()
+		if strings.HasSuffix(text, "m0s") {
+			text = strings.TrimSuffix(text, "0s")
+		}
+		return text
 	}
-	return fmt.Sprintf("day %.1f", days)
+	return "day " + strings.TrimSuffix(fmt.Sprintf("%.1f", days), ".0")
 }
