@@ -56,20 +56,35 @@ func TestMachinesThatCannotBeMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		machines cluster.Machines
 		amiType  string
+		template string // of the user's own
 		prefix   string
 		says     string
 	}{
-		"AMIType":      {amiType: "WINDOWS_CORE_2022_x86_64", says: "AL2023_x86_64_STANDARD"},
-		"CapacityType": {machines: cluster.Machines{CapacityType: "CAPACITY_BLOCK"}, says: "ON_DEMAND or SPOT"},
-		"Disk":         {machines: cluster.Machines{DiskSize: 29}, says: "at least 30 GiB"},
-		"Name":         {prefix: strings.Repeat("x", 122), says: "too long"},
+		"AMITypeBesideATemplate": {amiType: "WINDOWS_CORE_2022_x86_64", template: "lt-1", says: "AL2023_x86_64_STANDARD"},
+		"CustomWithoutATemplate": {amiType: nodegroup.CustomAMIType, says: "AL2023_x86_64_STANDARD"},
+		"AMIType":                {amiType: "WINDOWS_CORE_2022_x86_64", says: "AL2023_x86_64_STANDARD"},
+		"CapacityType":           {machines: cluster.Machines{CapacityType: "CAPACITY_BLOCK"}, says: "ON_DEMAND or SPOT"},
+		"Disk":                   {machines: cluster.Machines{DiskSize: 29}, says: "at least 30 GiB"},
+		"Name":                   {prefix: strings.Repeat("x", 122), says: "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &cluster.NodeGroup{ID: "7", Machines: &c.machines, Target: cluster.UpdateTarget{AMIType: c.amiType}}
+			g := &cluster.NodeGroup{ID: "7", Machines: &c.machines,
+				Target: cluster.UpdateTarget{AMIType: c.amiType, SourceTemplate: c.template}}
 			if err := nodegroup.InitMade(g, c.prefix); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
+	}
+}
+
+// A launch template of the user's own says the image, or that it is one of the user's.
+func TestImagesOfOwnTemplates(t *testing.T) {
+	for _, amiType := range []string{"", nodegroup.CustomAMIType, "AL2023_x86_64_STANDARD"} {
+		g := &cluster.NodeGroup{ID: "7", Machines: &cluster.Machines{},
+			Target: cluster.UpdateTarget{AMIType: amiType, SourceTemplate: "lt-1"}}
+		if err := nodegroup.InitMade(g, "main"); err != nil || g.Target.AMIType != amiType {
+			t.Errorf("amiType %q becomes %q: %v", amiType, g.Target.AMIType, err)
+		}
 	}
 }
 

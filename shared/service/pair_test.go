@@ -170,3 +170,63 @@ func TestDeletedService(t *testing.T) {
 		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
 	})
 }
+
+// A replacement is in progress while both tasks could stay otherwise, and none is being stopped.
+func TestReplacementInProgress(t *testing.T) {
+	one, other := &task{condition: healthy}, &task{condition: starting}
+	failing, draining := &task{condition: unhealthy}, &task{condition: healthy, onDraining: true}
+	for name, c := range map[string]struct {
+		pair pair
+		want bool
+	}{
+		"BothStay":           {pair{task: one, replacement: other}, true},
+		"OneIsStopped":       {pair{task: one, replacement: other, broken: true}, false},
+		"TheTaskFails":       {pair{task: failing, replacement: other}, false},
+		"TheTaskDrains":      {pair{task: draining, replacement: other}, false},
+		"ReplacementDrains":  {pair{task: one, replacement: draining}, false},
+		"ReplacementIsAlone": {pair{replacement: other}, false},
+	} {
+		expect(t, name, c.pair.inProgress(), c.want)
+	}
+}
+
+// A task whose row names no revision is of the PRIMARY: nothing is started in its place.
+func TestTasksWithoutARevision(t *testing.T) {
+	w := at(t, 3)
+	for _, row := range w.tasks {
+		row.Revision = ""
+	}
+	p := w.step()
+	expect(t, "starts", len(p.Starts), 0)
+	expect(t, "stops", len(p.Stops), 0)
+	expect(t, "steady", p.Steady, true)
+}
+
+// A task that does not serve is not missed once it has stopped.
+func TestBudgetWithoutTasks(t *testing.T) {
+	b := budget{healthy: 4, serving: 5, floor: 3}
+	for name, c := range map[string]struct {
+		task             *task
+		healthy, serving int
+	}{
+		"Healthy":  {&task{condition: healthy}, 2, 3},
+		"Starting": {&task{condition: starting}, 4, 5},
+		"Failing":  {&task{condition: unhealthy}, 4, 5},
+	} {
+		left := b.withoutTasks(c.task, 2)
+		expect(t, name+": healthy", left.healthy, c.healthy)
+		expect(t, name+": serving", left.serving, c.serving)
+	}
+	b.distrustChecks = true
+	expect(t, "failing, by checks that are distrusted", b.withoutTasks(&task{condition: unhealthy}, 2).serving, 3)
+}
+
+// A failed start counts once, also if its event comes after that of a later one.
+func TestFailedStartsCountOnce(t *testing.T) {
+	failed := func(at time.Time) *outcome { return &outcome{at: at, started: at, task: newTask("x")} }
+	b := applyOutcome(cluster.Backoff{}, failed(noon), testLimits)
+	expect(t, "failed starts", b.Step, 1)
+	for _, ago := range []time.Duration{0, time.Second, time.Hour} {
+		expect(t, "after the same or an earlier one", applyOutcome(b, failed(noon.Add(-ago)), testLimits), b)
+	}
+}
