@@ -51,7 +51,7 @@ var rules = []rule{
 	{path: "shared/spelling", may: []string{"shared/constraint", "shared/snapshot", "shared/cluster"}, pure: true},
 	{path: "shared/placement/domain", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/placement/eligibility", pure: true, may: []string{
-		"shared/constraint", "shared/snapshot", "shared/cluster", "tests/oracle",
+		"shared/constraint", "shared/snapshot", "shared/cluster",
 	}},
 	{path: "shared/placement/packing", pure: true, may: []string{
 		"shared/placement/eligibility", "shared/state", "shared/constraint", "shared/snapshot", "shared/cluster",
