@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"berth/shared/cluster"
@@ -104,6 +105,27 @@ func (a *application) addTotals(use *snapshot.ApplicationUse, sign int) {
 	for n, load := range use.CountedLoads {
 		a.total[n] += int64(sign) * load
 	}
+}
+
+// ApplicationRoom returns what the limits of the spec's application still allow: how many more
+// instances its tasks may be on, and how many more tasks there may be.
+func ApplicationRoom(e *Engine, spec *Spec) (instances, tasks int) {
+	e.Sync()
+	instances, tasks = math.MaxInt, math.MaxInt
+	a := applicationNamed(e, spec.Application)
+	if a == nil {
+		return instances, tasks
+	}
+	if a.MaximumNodes > 0 {
+		instances = max(0, a.MaximumNodes-a.nodes)
+	}
+	for n := range a.Limits {
+		load := spec.loadOf(a.Limits[n].Name)
+		if free, limited := a.freeOf(n, -1, inAll); limited && load > 0 {
+			tasks = min(tasks, int(max(0, free)/load))
+		}
+	}
+	return instances, tasks
 }
 
 // loadOf returns the load that a task starts with.

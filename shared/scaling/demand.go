@@ -48,6 +48,8 @@ type demandGroup struct {
 	Demand
 	spec   *placement.Spec
 	target int
+	// mostInstances is how many more instances the limits of the tasks' application allow.
+	mostInstances int
 }
 
 // computeDemand works out what the waiting tasks need (C2). Tasks are grouped by identical
@@ -132,7 +134,14 @@ func groupWaiting(v *view) (groups []*demandGroup) {
 			g.Fitting += try.placeWaiting(w, open)
 		}
 	}
-	return groups
+	for _, g := range groups { // new instances do not help against the limits of an application
+		instances, tasks := placement.ApplicationRoom(v.engine(), g.spec)
+		g.mostInstances, g.Count = instances, g.Fitting+min(g.Count-g.Fitting, tasks)
+	}
+	return slices.DeleteFunc(groups, func(g *demandGroup) bool {
+		return g.Count == 0 || g.Fitting == 0 &&
+			g.mostInstances == 0
+	})
 }
 
 // openInstances returns the group's container instances that take tasks.
@@ -162,7 +171,7 @@ func requirementsKey(s *placement.Spec) string {
 		owner = s.Owner + " " + s.Group
 	}
 	return fmt.Sprintf("%+v %v %q %q %v %s %s %s", s.Needs, ports, slices.Sorted(slices.Values(s.Attributes)), rules,
-		s.Loads, owner, cluster.TolerationsText(s.Tolerations), s.Affinity)
+		s.Loads, owner, cluster.TolerationsText(s.Tolerations), s.Affinity+" "+s.Application)
 }
 
 func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
@@ -188,7 +197,7 @@ func (g *demandGroup) boundByPacking(model launchModel, largest, smallest *sampl
 		d.Limit = describeRejection(why)
 	}
 	if rest := d.Count - d.Fitting; rest > 0 && d.PerInstance > 0 {
-		d.Instances = (rest + d.PerInstance - 1) / d.PerInstance
+		d.Instances = min((rest+d.PerInstance-1)/d.PerInstance, g.mostInstances)
 	}
 	return d
 }

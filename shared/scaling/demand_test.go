@@ -384,3 +384,41 @@ func TestAdmitWaiting(t *testing.T) {
 		}
 	}
 }
+
+// New instances do not help against the limits of an application: none is launched for tasks that
+// these hold back.
+func TestDemandKeepsToApplications(t *testing.T) {
+	ofShop := func(s *placement.Spec) {
+		s.Application, s.PerInstance, s.Loads = "shop", 1, []cluster.Metric{{Name: "disk", Load: 10}}
+	}
+	for name, c := range map[string]struct {
+		limits    cluster.Application
+		instances int
+	}{
+		"MaximumNodes": {cluster.Application{MaximumNodes: 3}, 2},
+		"Total": {cluster.Application{
+			Metrics: map[string]cluster.ApplicationMetric{"disk": {TotalCapacity: 45}}}, 3},
+		"MaximumNodesInUse": {cluster.Application{MaximumNodes: 1}, 0},
+		"NoLimit":           {cluster.Application{}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(waits(7, small, ofShop))
+			w.rows = append(w.rows, &cluster.Configuration{Head: cluster.Head{Cluster: "c", Rev: 1},
+				Applications: map[string]cluster.Application{"shop": c.limits}},
+				&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+					ServiceIdentity: cluster.ServiceIdentity{Name: "w0", Short: "w0"},
+					ServiceSpec: cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop",
+						Metrics: []cluster.Metric{{Name: "disk", Load: 10}}}}})
+			w.instance(1, 0)
+			i := w.rows[len(w.rows)-1].(*cluster.Instance)
+			w.task("old", 1, needing(cluster.Resources{CPU: i.Registered.CPU, Memory: i.Registered.Memory}))
+			old := w.rows[len(w.rows)-1].(*cluster.Task)
+			old.Owner, old.Service = "w0", "w0"
+			got := 0
+			for _, d := range w.decide().Demands {
+				got += d.Instances
+			}
+			expect(t, "instances", got, c.instances)
+		})
+	}
+}
