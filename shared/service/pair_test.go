@@ -139,6 +139,11 @@ func TestMoveLimits(t *testing.T) {
 		expect(t, "steady", p.Steady, true)
 		expect(t, "replacing", p.Moves.InProgress, 1)
 	})
+	t.Run("ServiceIsNotSteadyWhileAReplacementFindsNoInstance", func(t *testing.T) {
+		p := Reconcile(drainingHosts(with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", waitingTask)), "t1"))
+		expect(t, "plan", says(p), "")
+		expect(t, "steady", p.Steady, false)
+	})
 }
 
 func TestDeletedService(t *testing.T) {

@@ -95,11 +95,12 @@ func stopPolicies(i int) []policy {
 	}
 }
 
-// reportSteady says whether the PRIMARY deployment has exactly the tasks it should have, and no
-// other has any.
+// reportSteady says whether the PRIMARY deployment has exactly the tasks it should have, none of
+// them waits for an instance, and no other has any.
 func reportSteady(v view) decision {
 	p := v.primary()
-	return decision{steady: p.steadyCount() == v.desired && v.onlyPrimaryLeft() && p.failingCount() == 0}
+	return decision{steady: p.steadyCount() == v.desired && v.onlyPrimaryLeft() && p.failingCount() == 0 &&
+		p.count(provisioning) == 0}
 }
 
 // copyService returns a copy of the service's row that the plan may change. The desired count of a
