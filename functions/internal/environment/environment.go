@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 
@@ -51,29 +48,6 @@ func LoadProcess() *Environment {
 		e.addError(fmt.Errorf("reading the AWS configuration: %w", err))
 	}
 	return e
-}
-
-func loadAWSConfig(tracer *trace.Tracer) (aws.Config, error) {
-	env, err := config.NewEnvConfig()
-	if err != nil {
-		return aws.Config{}, err
-	}
-	if env.Region == "" || !env.Credentials.HasKeys() {
-		return aws.Config{}, errors.New("AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set")
-	}
-	c := aws.Config{
-		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
-		// A hanging connection must not use up the function's time. No operation that functions
-		// call takes long.
-		HTTPClient: tracer.WrapClient(awsapi.HTTP{
-			Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second),
-		}),
-		ConfigSources: []any{env}, // where the SDK looks up endpoints of single services
-	}
-	if env.BaseEndpoint != "" {
-		c.BaseEndpoint = &env.BaseEndpoint
-	}
-	return c, nil
 }
 
 // NewEnvironment reads variables through lookup, which returns "" for those that are not set.
