@@ -250,8 +250,9 @@ func CheckConfiguration(c *Configuration) error {
 	return nil
 }
 
-// checkApplication returns an InvalidParameterException for limits that contradict each other: as in
-// Service Fabric a reservation must fit into the capacity, on each instance and in all.
+// checkApplication returns an InvalidParameterException for limits that contradict each other. As in
+// Service Fabric a reservation must fit into the capacity, on each instance and in all, and the
+// capacity in all must have room for that of the largest number of instances.
 func checkApplication(name string, a *Application) error {
 	refuse := func(format string, args ...any) error {
 		return Errorf(CodeInvalidParameter, "Application %.130s %s.", name, fmt.Sprintf(format, args...))
@@ -280,6 +281,9 @@ func checkApplication(name string, a *Application) error {
 		case m.TotalCapacity > 0 && m.Reservation*int64(max(1, a.MinimumNodes)) > m.TotalCapacity:
 			return refuse("reserves %d of metric %s on %d nodes, but may use %d in all", m.Reservation, metric,
 				max(1, a.MinimumNodes), m.TotalCapacity)
+		case m.TotalCapacity > 0 && m.NodeCapacity*int64(a.MaximumNodes) > m.TotalCapacity:
+			return refuse("may use %d of metric %s on each of %d nodes, but %d in all; expected at least %d in all",
+				m.NodeCapacity, metric, a.MaximumNodes, m.TotalCapacity, m.NodeCapacity*int64(a.MaximumNodes))
 		}
 	}
 	return checkApplicationName(name)

@@ -57,7 +57,7 @@ func TestConfiguration(t *testing.T) {
 	t.Run("Applications", func(t *testing.T) {
 		b := newBerth(t)
 		text := `{"shop":{"minimumNodes":1,"maximumNodes":3,"metrics":{"m":{"maximumNodeCapacity":4,` +
-			`"totalApplicationCapacity":9,"nodeReservationCapacity":2}}},"blog":{}}`
+			`"totalApplicationCapacity":12,"nodeReservationCapacity":2}}},"blog":{}}`
 		b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":{"applications":`+text+`}}`)
 		var want map[string]any
 		if err := json.Unmarshal([]byte(text), &want); err != nil {

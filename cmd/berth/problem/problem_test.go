@@ -38,6 +38,36 @@ var situations = []situation{
 	}, problem.ServiceShort, "Service web runs 1 of 2 tasks: no instance can take 1 more.",
 		"0 of 1 instance can take one: 1 port in use (80/tcp).",
 		"aws ecs update-service --cluster prod --service web --desired-count 1"},
+	{"AnApplicationOnItsMaximumOfNodes", func(w *world) {
+		w.instance(1)
+		w.instance(2)
+		w.application("web", 5, cluster.Application{MaximumNodes: 1})
+		for k := range 4 {
+			w.task("web", k+1, "n-1")
+		}
+	}, problem.ServiceShort, "Service web runs 4 of 5 tasks: no instance can take 1 more.",
+		"1 application on its maximum number of nodes (shop: 1 of 1), 1 insufficient CPU (needs 256 units, best free 0). " +
+			"Application shop has reached its maximumNodes: PutClusterConfiguration can raise it.",
+		"aws ecs update-service --cluster prod --service web --desired-count 4"},
+	{"AnApplicationWithItsCapacityOnTheNode", func(w *world) {
+		w.instance(1)
+		w.application("web", 2, cluster.Application{
+			Metrics: map[string]cluster.ApplicationMetric{"connections": {NodeCapacity: 15}}})
+		w.task("web", 1, "n-1")
+	}, problem.ServiceShort, "Service web runs 1 of 2 tasks: no instance can take 1 more.",
+		"1 insufficient application capacity on the node (shop, connections: needs 10, best free 5). " +
+			"Application shop has reached its maximumNodeCapacity: PutClusterConfiguration can raise it.",
+		"aws ecs update-service --cluster prod --service web --desired-count 1"},
+	{"AnApplicationWithItsCapacityInAll", func(w *world) {
+		w.instance(1)
+		w.application("web", 3, cluster.Application{
+			Metrics: map[string]cluster.ApplicationMetric{"connections": {TotalCapacity: 25}}})
+		w.task("web", 1, "n-1")
+		w.task("web", 2, "n-1")
+	}, problem.ServiceShort, "Service web runs 2 of 3 tasks: no instance can take 1 more.",
+		"1 insufficient application capacity in all (shop, connections: needs 10, best free 5). " +
+			"Application shop has reached its totalApplicationCapacity: PutClusterConfiguration can raise it.",
+		"berth explain service web --cluster prod"},
 	{"AConstraintWithATypo", func(w *world) {
 		w.instance(1)
 		w.service("web", 1, func(s *cluster.Service) {

@@ -29,6 +29,12 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	if text := f.exceedsInstances(s); text != "" {
 		p.Why += " " + text
 	}
+	for _, r := range sortedRejections(d) {
+		if limit := applicationLimits[r.Filter]; limit != "" {
+			p.Why += fmt.Sprintf(" Application %s has reached its %s: PutClusterConfiguration can raise it.",
+				s.Rules.Application, limit)
+		}
+	}
 	scaling, more := f.scalingHelp(s)
 	p.Why = strings.TrimSpace(p.Why + " " + scaling)
 	help = append(append(help, more...), f.roomHelp(s, d, c)...)
@@ -110,7 +116,14 @@ func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c task
 // roomFilters are the filters that fewer tasks would satisfy.
 var roomFilters = []cluster.Filter{cluster.FilterOccupied, cluster.FilterFaultDomain, cluster.FilterUpgrade,
 	cluster.FilterPort, cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI,
-	cluster.FilterMetric}
+	cluster.FilterMetric, cluster.FilterApplicationNodes, cluster.FilterApplicationNode, cluster.FilterApplicationTotal}
+
+// applicationLimits names the limit of the configuration behind each filter of applications.
+var applicationLimits = map[cluster.Filter]string{
+	cluster.FilterApplicationNodes: "maximumNodes",
+	cluster.FilterApplicationNode:  "maximumNodeCapacity",
+	cluster.FilterApplicationTotal: "totalApplicationCapacity",
+}
 
 // filterHelp returns what may help against one filter.
 func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection) []Help {
@@ -133,13 +146,13 @@ func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection) []Hel
 	case cluster.FilterFaultDomain, cluster.FilterUpgrade:
 		return []Help{{"See where tasks would go without the domain rule", f.berth(
 			"whatif --service %s --domain-policy %s", s.Name, cluster.PolicyNone)}}
-	case cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU:
+	case cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI, cluster.FilterMetric:
 		if f.exceedsInstances(s) != "" {
 			return []Help{{"See what the instances have", f.berth("instance --output wide")}}
 		}
-		return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}
-	case cluster.FilterENI, cluster.FilterMetric:
-		return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}
+		if f.in.Snapshot.Application(s.Rules.Application) == nil { // moves make no room for its tasks
+			return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}
+		}
 	}
 	return []Help{{"See why each instance is rejected", f.berth("explain service %s", s.Name)}}
 }

@@ -65,6 +65,15 @@ func (w *world) service(name string, desired int, change ...func(*cluster.Servic
 	return s
 }
 
+// application adds a service of the application shop, whose tasks have 10 connections, with the limits.
+func (w *world) application(name string, desired int, limits cluster.Application) {
+	w.rows = append(w.rows, &cluster.Configuration{Head: w.head(),
+		Applications: map[string]cluster.Application{"shop": limits}})
+	w.service(name, desired, func(s *cluster.Service) {
+		s.Rules.Application, s.Rules.Metrics = "shop", []cluster.Metric{{Name: "connections", Load: 10}}
+	})
+}
+
 // task adds t-<k>, RUNNING since noon.
 func (w *world) task(of string, k int, on string, change ...func(*cluster.Task)) *cluster.Task {
 	t := &cluster.Task{
