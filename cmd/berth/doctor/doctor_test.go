@@ -122,6 +122,8 @@ var faults = []fault{
 		"Auto Scaling groups: 200 of 200", "L-CDE20ADC --desired-value 400"},
 	{"FewGroupsLeft", "quotas", Warn, func(f *Facts) { f.Scaling.Got = ScalingLimits{180, 200} },
 		"Auto Scaling groups: 180 of 200", "--quota-code L-CDE20ADC --desired-value 400"},
+	{"RoomForOneGroup", "quotas", Warn, func(f *Facts) { f.Scaling.Got = ScalingLimits{199, 200} },
+		"Auto Scaling groups: 199 of 200", "--quota-code L-CDE20ADC --desired-value 400"},
 	{"NoMoreLaunchTemplates", "quotas", Fail, func(f *Facts) {
 		change(f.Quotas, LaunchTemplates, func(x *Quota) { x.Used.Got = 5000 })
 	}, "launch templates: 5000 of 5000", "--service-code ec2 --quota-code L-FB451C26 --desired-value 10000"},
@@ -136,6 +138,15 @@ var faults = []fault{
 		change(f.Groups, "forge-group", func(x *Group) { x.OnDemand = []string{"g5.12xlarge"} })
 		f.useVCPUs("L-DB2E81BA", 0, 0)
 	}, "vCPUs of On-Demand G and VT instances: 0 of 0", "--quota-code L-DB2E81BA --desired-value 48"},
+	{"RoomForOneOfTheSmallestType", "quotas", Warn, func(f *Facts) {
+		change(f.Groups, "forge-group", func(x *Group) { x.OnDemand = []string{"m5.4xlarge", "m5.large"} })
+		f.VCPUs.Got["m5.4xlarge"] = 16
+		f.useVCPUs("L-1216C47A", 32, 30)
+	}, "vCPUs of On-Demand Standard instances: 30 of 32", "--quota-code L-1216C47A --desired-value 64"},
+	{"NoUsageOfVCPUsAndAMachine", "quotas", Unknown, func(f *Facts) {
+		f.Quotas[QuotaID{"ec2", "L-1216C47A"}] = Read[Quota]{Got: Quota{Value: 32,
+			Used: Read[float64]{Err: ErrNoDatapoint}}}
+	}, "how many vCPUs of On-Demand Standard instances run: not checked: CloudWatch has no datapoint", ""},
 	{"FewSpotVCPUsLeft", "quotas", Warn, func(f *Facts) {
 		change(f.Groups, "forge-group", func(x *Group) { x.OnDemand, x.Spot = nil, []string{"m5.large"} })
 		f.useVCPUs("L-34B43A08", 100, 90)
@@ -149,12 +160,20 @@ var faults = []fault{
 			c.Known.Got = append(c.Known.Got, &cluster.Instance{ID: id, Status: "ACTIVE", AgentConnected: true})
 		}
 	}, "instances of cluster forge: 4500 of 5000", ""},
+	{"RoomForOneService", "quotas", Warn, func(f *Facts) { f.Clusters.Got[0].Services = 4999 },
+		"services of cluster forge: 4999 of 5000", "make deploy"},
 	{"NoMoreServices", "quotas", Fail, func(f *Facts) { f.Clusters.Got[0].Services = 5000 },
 		"services of cluster forge: 5000 of 5000", "make deploy"},
 	{"NoMoreProcessors", "quotas", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group",
 			func(x *Group) { x.Failure.Got = "VcpuLimitExceeded - You have requested more" })
 	}, "launches of group forge-group: VcpuLimitExceeded", "--service-code ec2 --quota-code L-1216C47A"},
+	{"NoMoreSpotProcessors", "quotas", Fail, func(f *Facts) {
+		change(f.Groups, "forge-group", func(x *Group) {
+			x.Spot, x.Failure.Got = []string{"g5.12xlarge"}, "MaxSpotInstanceCountExceeded - Max spot count exceeded"
+		})
+		f.useVCPUs("L-3819A6DF", 96, 48)
+	}, "launches of group forge-group: MaxSpotInstanceCountExceeded", "--service-code ec2 --quota-code L-3819A6DF"},
 	{"ClusterDeleted", "clusters", Fail, func(f *Facts) {
 		f.Clusters.Got[0].ECS.Got, f.Clusters.Got[0].Known.Got = ECSCluster{Status: "INACTIVE"}, nil
 		change(f.Groups, "forge-group", func(x *Group) { x.Instances = nil })
@@ -280,6 +299,10 @@ func TestNoFault(t *testing.T) {
 			change(f.Groups, "forge-group", func(x *Group) { x.OnDemand, x.Instances = []string{"p4d.24xlarge"}, nil })
 			f.Quotas[QuotaID{"ec2", "L-417A185B"}] = Read[Quota]{Got: Quota{Value: 96,
 				Used: Read[float64]{Err: ErrNoDatapoint}}}
+		},
+		"AsMuchConcurrencyAsIsNeeded": func(f *Facts) {
+			n := f.Plan.neededConcurrency()
+			f.Lambda.Got = LambdaLimits{n, n}
 		},
 		"AReservationOfItsOwn": func(f *Facts) {
 			for id := range f.Functions {
@@ -444,6 +467,15 @@ func TestQuotasThatMayNotBeRead(t *testing.T) {
 		if last.Verdict != Unknown || last.Value != "not checked: needs servicequotas:GetServiceQuota" {
 			t.Errorf("it does not say what it needs: %+v", last)
 		}
+	}
+}
+
+// Each batch of each queue, each stream, each schedule and one call of the API run at a time.
+func TestNeededConcurrency(t *testing.T) {
+	p := Plan{Schedules: map[string]PlannedSchedule{"a": {}, "b": {}},
+		Mappings: map[string]PlannedMapping{"queue": {Concurrency: 10}, "stream": {Concurrency: 1}}}
+	if n := p.neededConcurrency(); n != 14 {
+		t.Errorf("%d functions may run at a time, want 14", n)
 	}
 }
 
