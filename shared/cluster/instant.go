@@ -57,3 +57,25 @@ func (i *Instant) UnmarshalJSON(data []byte) error {
 	*i = At(t)
 	return nil
 }
+
+// MaxClockError is by how much the clocks of two environments may differ. A stored time that is
+// further ahead than it can be was written by a clock that had jumped, and holds nothing up.
+const MaxClockError = 2 * time.Minute
+
+// IsAhead reports whether a clock that had jumped has written the time at which something happened:
+// it lies ahead by more than [MaxClockError].
+func IsAhead(at, now time.Time) bool { return at.Sub(now) > MaxClockError }
+
+// RemainingWait returns how much is left of a stored wait until a time; 0 if it is over. No wait of
+// its kind is longer than longest. One that would last longer was stored by a clock that had jumped,
+// and is over, too.
+//
+// For example, a claim made at 12:59 by a clock that should show 12:00 is valid for a minute. At
+// 12:01 it would hold for another 59 minutes, so it holds no more.
+func RemainingWait(until, now time.Time, longest time.Duration) time.Duration {
+	left := until.Sub(now)
+	if left > longest+MaxClockError {
+		return 0
+	}
+	return max(0, left)
+}

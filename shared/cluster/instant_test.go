@@ -77,3 +77,36 @@ func TestHealth(t *testing.T) {
 	}
 	expect(t, "what ECS has beside", cluster.ParseHealth("UNKNOWN"), cluster.UnknownHealth)
 }
+
+func TestAWaitThatIsTooLongIsOver(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name                string
+		until, longest, got time.Duration
+	}{
+		{"it lasts", 30 * time.Second, time.Minute, 30 * time.Second},
+		{"it is over", -time.Second, time.Minute, 0},
+		{"a clock that is a little ahead has stored it",
+			time.Minute + cluster.MaxClockError, time.Minute, time.Minute + cluster.MaxClockError},
+		{"a clock that had jumped has stored it", time.Minute + cluster.MaxClockError + 1, time.Minute, 0},
+		{"a long one of its kind", time.Hour, time.Hour, time.Hour},
+	} {
+		if got := cluster.RemainingWait(now.Add(c.until), now, c.longest); got != c.got {
+			t.Errorf("%s: %s are left, want %s", c.name, got, c.got)
+		}
+	}
+	if got := cluster.RemainingWait(time.Time{}, now, time.Minute); got != 0 {
+		t.Errorf("no time at all: %s are left, want 0", got)
+	}
+}
+
+func TestIsAhead(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for ahead, want := range map[time.Duration]bool{
+		-time.Hour: false, 0: false, cluster.MaxClockError: false, cluster.MaxClockError + 1: true, time.Hour: true,
+	} {
+		if got := cluster.IsAhead(now.Add(ahead), now); got != want {
+			t.Errorf("a time %s ahead: %t, want %t", ahead, got, want)
+		}
+	}
+}

@@ -152,7 +152,7 @@ func makesWay(view *clusterView) bool {
 func waitForRoom(view *clusterView) (longest time.Duration) {
 	for _, s := range view.snap.BlockedServices() {
 		if s.Blocked != nil {
-			longest = max(longest, s.BlockedSince.Add(service.RoomTimeout(s)).Sub(view.now))
+			longest = max(longest, service.RoomWait(s, view.now))
 		}
 	}
 	return longest
@@ -174,7 +174,7 @@ func countBalanceMoves(view *clusterView, window time.Duration) *balanceUse {
 			out.atOnce++
 			out.serviceAtOnce[t.Owner]++
 		}
-		if t.Balances && view.now.Sub(t.CreatedAt.Time()) < window {
+		if t.Balances && cluster.RemainingWait(t.CreatedAt.Time().Add(window), view.now, window) > 0 {
 			out.inWindow++
 			out.serviceInWindow[t.Owner]++
 		}

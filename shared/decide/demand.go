@@ -80,7 +80,7 @@ func putFailingLast(view *clusterView, s *cluster.Service, demands []*demand) {
 	if len(demands) < 2 {
 		return
 	}
-	backoffs := service.Backoffs(view.snap.Throttle(s.Short), relevantTasks(view, s), view.settings.Limits())
+	backoffs := service.Backoffs(view.snap.Throttle(s.Short), relevantTasks(view, s), view.settings.Limits(), view.now)
 	failing := map[string]int{}
 	for _, on := range append([]cluster.Deployment{s.Deployment}, s.Older...) {
 		if backoffs[on.ID].Step > 0 || on.Failed > 0 && on.Healthy == 0 {

@@ -48,7 +48,8 @@ func useFallbackProviders(view *clusterView, commits *plan.Builder, d *demand, d
 // mayUseFallback reports whether a task has waited for its capacity provider for
 // [Settings.ProviderFallback].
 func mayUseFallback(view *clusterView, t *cluster.Task) bool {
-	return view.settings.ProviderFallback > 0 && !t.CreatedAt.Time().Add(view.settings.ProviderFallback).After(view.now)
+	longest := view.settings.ProviderFallback
+	return longest > 0 && cluster.RemainingWait(t.CreatedAt.Time().Add(longest), view.now, longest) == 0
 }
 
 // scheduleFallback wakes placement when the waiting tasks of a request may use another capacity

@@ -40,7 +40,8 @@ func scaleByLoad(
 	l, began := s.Rules.Scaling, service.LoadInterval(s, view.now)
 	commits.ScheduleDue(state.DueLoadScaling, s.Name, began.Add(l.Interval()))
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
-	if def == nil || !began.After(s.CreatedAt) || !began.After(s.ScaledAt) {
+	if def == nil || !began.After(s.CreatedAt) ||
+		!began.After(s.ScaledAt) && !cluster.IsAhead(s.ScaledAt, view.now) {
 		return scale, began
 	}
 	instances := 0

@@ -164,7 +164,8 @@ func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) 
 			}
 			out.owners[s.Short], out.instances[t.Instance], out.instances[old.Instance] = true, true, true
 			out.replacements++
-			out.recent = out.recent || view.now.Sub(t.CreatedAt.Time()) < slowReplacement
+			out.recent = out.recent ||
+				cluster.RemainingWait(t.CreatedAt.Time().Add(slowReplacement), view.now, slowReplacement) > 0
 		}
 	}
 	return out

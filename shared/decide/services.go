@@ -48,7 +48,7 @@ func scheduleDisconnectTimeouts(view *clusterView, commits *plan.Builder, change
 		if v == nil || !slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return t.Service != "" }) {
 			continue
 		}
-		if at := view.disconnectDeadline(v); at.After(view.now) {
+		if at := view.disconnectDeadline(v); cluster.RemainingWait(at, view.now, view.settings.DisconnectTimeout) > 0 {
 			commits.ScheduleDue(state.DueHost, id, at)
 		}
 	}

@@ -122,7 +122,7 @@ func addRefusal(view *clusterView, s *cluster.Service, g *cluster.Diagnosis) {
 func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
 	s := d.service
 	draft.row.MoveTargets = nil
-	if !view.now.Before(s.MoveTargetsUntil) {
+	if cluster.RemainingWait(s.MoveTargetsUntil, view.now, targetsTimeout) == 0 {
 		draft.row.MoveGaveUp = true
 		return false
 	}

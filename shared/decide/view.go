@@ -39,7 +39,8 @@ func (view *clusterView) instanceState(instance string) service.InstanceState {
 	case v.DisconnectedAt.IsZero() && v.Status != cluster.InstanceDraining:
 		return service.InstanceUsable
 	}
-	if at := view.disconnectDeadline(v); !at.IsZero() && !at.After(view.now) {
+	if at := view.disconnectDeadline(v); !at.IsZero() &&
+		cluster.RemainingWait(at, view.now, view.settings.DisconnectTimeout) == 0 {
 		return service.InstanceTimedOut
 	}
 	if v.Status == cluster.InstanceDraining {

@@ -223,7 +223,8 @@ func TestThrottling_InAnyOrder(t *testing.T) {
 			w.hears(events[:n]...)
 			events = events[n:]
 		}
-		wanted := service.Backoffs(nil, w.tasks(), service.Limits{BackoffLadder: handler.DefaultSettings().BackoffLadder})
+		wanted := service.Backoffs(nil, w.tasks(), service.Limits{BackoffLadder: handler.DefaultSettings().BackoffLadder},
+			w.clock.Now())
 		if diff := cmp.Diff(wanted, w.throttle().Revisions); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}

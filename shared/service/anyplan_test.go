@@ -334,7 +334,7 @@ func (s *scene) checkNextTime(t *rapid.T, p Plan) {
 	if !p.ReconsiderAt.IsZero() && p.ReconsiderAt.Before(noon) {
 		t.Fatalf("the time to look again is over: %s", p.ReconsiderAt)
 	}
-	for id, b := range Backoffs(s.Throttle, s.Tasks, s.Limits) {
+	for id, b := range Backoffs(s.Throttle, s.Tasks, s.Limits, s.Now) {
 		for _, start := range p.Starts {
 			if start.Revision.ID == id && (start.Count > 1 || b.NextAttemptAt.After(noon)) {
 				t.Fatalf("%d tasks of %s start, whose next attempt is at %s", start.Count, id, b.NextAttemptAt)

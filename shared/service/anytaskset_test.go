@@ -146,8 +146,8 @@ func (s *scene) checkTaskSets(t *rapid.T, got Plan) {
 	for _, id := range held {
 		same("held "+id, got.HeldRevisions[id], true)
 	}
-	if got.ThrottleCleared != (s.Throttle != nil && len(Backoffs(s.Throttle, s.Tasks, s.Limits)) == 0) {
-		t.Fatalf("throttle cleared is %v, with %v left", got.ThrottleCleared, Backoffs(s.Throttle, s.Tasks, s.Limits))
+	if got.ThrottleCleared != (s.Throttle != nil && len(Backoffs(s.Throttle, s.Tasks, s.Limits, s.Now)) == 0) {
+		t.Fatalf("throttle cleared is %v, with %v left", got.ThrottleCleared, Backoffs(s.Throttle, s.Tasks, s.Limits, s.Now))
 	}
 	listed := map[string]bool{}
 	for _, d := range got.Next.TaskSets() {

@@ -19,12 +19,18 @@ import (
 // same revision and step, and never exceed the ladder's last.
 //
 // The same tasks again, in any order, change nothing. A failure that is reported late still
-// counts.
-func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string]cluster.Backoff {
+// counts. What lies ahead of now has been written by a clock that had jumped, and does not count.
+func Backoffs(
+	row *cluster.Throttle, tasks []*cluster.Task, l Limits, now time.Time,
+) map[string]cluster.Backoff {
 	backoffs := map[string]cluster.Backoff{}
 	if row != nil {
 		maps.Copy(backoffs, row.Revisions)
 	}
+	maps.DeleteFunc(backoffs, func(_ string, b cluster.Backoff) bool { return cluster.IsAhead(b.Since, now) })
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t *cluster.Task) bool {
+		return t.NeverRan() && cluster.IsAhead(t.Stopped.Time(), now)
+	})
 	for _, t := range tasks {
 		if _, known := backoffs[t.Revision]; !known && t.NeverRan() {
 			backoffs[t.Revision] = cluster.Backoff{}

@@ -36,7 +36,7 @@ func dueEvents(s *cluster.Service, events []keyedEvent, now time.Time) (due []Ev
 // not due if it was emitted within the last 6 hours and its cause has lasted since. The caller
 // removes keys whose cause is over from [cluster.Service.EmittedKeys].
 func MarkEmitted(s *cluster.Service, key string, now time.Time) bool {
-	if at, ok := s.EmittedKeys[key]; ok && now.Sub(at) < repeatAfter {
+	if at, ok := s.EmittedKeys[key]; ok && cluster.RemainingWait(at.Add(repeatAfter), now, repeatAfter) > 0 {
 		return false
 	}
 	said := maps.Clone(s.EmittedKeys)

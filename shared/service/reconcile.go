@@ -120,7 +120,7 @@ func copyService(in *Input) cluster.Service {
 func newView(in *Input, next *cluster.Service, sorted sortedTasks) view {
 	v := view{
 		Input: in, next: next, revisions: groupByDeployment(next, sorted.revisions),
-		backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
+		backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits, in.Now),
 		desired:  desiredCount(next), acted: len(sorted.lost) > 0, occupied: sorted.occupied,
 		coolingDown: sorted.coolingDown,
 	}

@@ -25,7 +25,7 @@ type refusal struct {
 func refusedInstances(tasks []*cluster.Task, l Limits, now time.Time) (instances []string, next time.Time) {
 	var refused []*cluster.Task
 	for _, t := range tasks {
-		if t.WasRefused() {
+		if t.WasRefused() && !cluster.IsAhead(t.Stopped.Time(), now) {
 			refused = append(refused, t)
 		}
 	}

@@ -329,12 +329,22 @@ func TestBackoffs(t *testing.T) {
 		w.now = p.ReconsiderAt
 		expect(t, "moves then", w.step().Moves.StartFirst, 1)
 	})
+	t.Run("DoNotCountWhatLiesAhead", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second)}
+		before := w.now.Add(-time.Hour) // the clock that wrote the report was an hour ahead
+		expect(t, "backoffs of a report", len(Backoffs(nil, tasks, testLimits, before)), 0)
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks, testLimits, w.now)}
+		expect(t, "backoffs", len(row.Revisions), 1)
+		expect(t, "backoffs of a row", len(Backoffs(row, nil, testLimits, before)), 0)
+		expect(t, "backoffs of a row, once its time has come", len(Backoffs(row, nil, testLimits, w.now)), 1)
+	})
 	t.Run("ClimbTheLadder", func(t *testing.T) {
 		w := newWorld(t, 1)
 		var tasks []*cluster.Task
 		for i, want := range []int{1, 3, 9, 27, 27} {
 			tasks = append(tasks, failed(w, time.Second))
-			b := Backoffs(nil, tasks, testLimits)["ecs-svc/a"]
+			b := Backoffs(nil, tasks, testLimits, w.now)["ecs-svc/a"]
 			expect(t, "step", b.Step, i+1)
 			wait := b.NextAttemptAt.Sub(w.now).Minutes()
 			if wait < 0.9*float64(want) || wait > 1.1*float64(want) {
@@ -349,25 +359,25 @@ func TestBackoffs(t *testing.T) {
 	t.Run("CountOneAttemptOnce", func(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second), failed(w, time.Second)}
-		b := Backoffs(nil, tasks, testLimits)["ecs-svc/a"]
+		b := Backoffs(nil, tasks, testLimits, w.now)["ecs-svc/a"]
 		expect(t, "step", b.Step, 1)
 		expect(t, "failures", b.Failures, 2)
 		row := &cluster.Throttle{Revisions: map[string]cluster.Backoff{"ecs-svc/a": b}}
-		expect(t, "the same again", Backoffs(row, tasks, testLimits)["ecs-svc/a"], b)
+		expect(t, "the same again", Backoffs(row, tasks, testLimits, w.now)["ecs-svc/a"], b)
 	})
 	t.Run("CountSimultaneousFailuresOnce", func(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second), failed(w, 0), failed(w, 0)}
-		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[1:2], testLimits)}
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[1:2], testLimits, w.now)}
 		expect(t, "failures of one", row.Revisions["ecs-svc/a"].Failures, 1)
-		expect(t, "failures", Backoffs(nil, tasks, testLimits)["ecs-svc/a"].Failures, 3)
-		expect(t, "failures, one after the other", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+		expect(t, "failures", Backoffs(nil, tasks, testLimits, w.now)["ecs-svc/a"].Failures, 3)
+		expect(t, "failures, one after the other", Backoffs(row, tasks, testLimits, w.now)["ecs-svc/a"].Failures, 3)
 	})
 	t.Run("CountLateReports", func(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second), failed(w, time.Second), failed(w, time.Second)}
-		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[2:], testLimits)}
-		expect(t, "failures", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[2:], testLimits, w.now)}
+		expect(t, "failures", Backoffs(row, tasks, testLimits, w.now)["ecs-svc/a"].Failures, 3)
 	})
 	t.Run("KeepCountingAfterTheFirstRowsExpired", func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -377,7 +387,7 @@ func TestBackoffs(t *testing.T) {
 			tasks = append(tasks, failed(w, time.Second))
 			tasks = slices.DeleteFunc(tasks,
 				func(t *cluster.Task) bool { return w.now.Sub(t.Stopped.Time()) > time.Hour })
-			row = &cluster.Throttle{Revisions: Backoffs(row, tasks, testLimits)}
+			row = &cluster.Throttle{Revisions: Backoffs(row, tasks, testLimits, w.now)}
 			expect(t, "failures", row.Revisions["ecs-svc/a"].Failures, n+1)
 			w.now = row.Revisions["ecs-svc/a"].NextAttemptAt
 		}
@@ -392,21 +402,21 @@ func TestBackoffs(t *testing.T) {
 		}
 		w.now = w.now.Add(time.Minute)
 		tasks := []*cluster.Task{before, ran, failed(w, time.Second)}
-		b := Backoffs(nil, tasks, testLimits)
+		b := Backoffs(nil, tasks, testLimits, w.now)
 		expect(t, "failures", b["ecs-svc/a"].Failures, 1)
-		expect(t, "failures again", Backoffs(&cluster.Throttle{Revisions: b}, tasks, testLimits)["ecs-svc/a"].Failures,
+		expect(t, "failures again", Backoffs(&cluster.Throttle{Revisions: b}, tasks, testLimits, w.now)["ecs-svc/a"].Failures,
 			1)
 	})
 	t.Run("EndWithATaskThatRuns", func(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second)}
-		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks, testLimits)}
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks, testLimits, w.now)}
 		tasks = append(tasks, &cluster.Task{
 			TaskSpec:       cluster.TaskSpec{ID: "z", Revision: "ecs-svc/a"},
 			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Minute))},
 		})
-		expect(t, "left", len(Backoffs(row, tasks, testLimits)), 0)
+		expect(t, "left", len(Backoffs(row, tasks, testLimits, w.now)), 0)
 	})
 	t.Run("OneTaskAtATimeUntilOneRuns", func(t *testing.T) {
 		w := newWorld(t, 5)

@@ -15,6 +15,11 @@ func RoomTimeout(s *cluster.Service) time.Duration {
 	return time.Minute
 }
 
+// RoomWait returns how long a blocked service still waits for room.
+func RoomWait(s *cluster.Service, now time.Time) time.Duration {
+	return cluster.RemainingWait(s.BlockedSince.Add(RoomTimeout(s)), now, RoomTimeout(s))
+}
+
 // makeRoom stops one unhealthy task, and tasks on draining instances, whose replacements have found
 // no room for [RoomTimeout]. minimumHealthyPercent bounds that, too (S11).
 func makeRoom(i int) policy {
@@ -38,7 +43,7 @@ func blockedCount(v view, r *revisionTasks) int {
 	switch {
 	case r.isFailed() || r.abandoned:
 		return 0
-	case s.Blocked == nil || s.BlockedSince.IsZero() || v.Now.Sub(s.BlockedSince) < RoomTimeout(s):
+	case s.Blocked == nil || s.BlockedSince.IsZero() || RoomWait(s, v.Now) > 0:
 		return 0
 	case b.Step > 0 && b.NextAttemptAt.After(v.Now):
 		return 0

@@ -49,7 +49,7 @@ func mergePlans(in *Input, parts []Input, plans []Plan) Plan {
 	next.SetTaskSets(sets, in.Service.Deployment.ID)
 	all.RefusedInstances, _ = refusedInstances(in.Tasks, in.Limits, in.Now)
 	all.ThrottleCleared = in.Throttle != nil && len(in.Throttle.Revisions) > 0 &&
-		len(Backoffs(in.Throttle, in.Tasks, in.Limits)) == 0
+		len(Backoffs(in.Throttle, in.Tasks, in.Limits, in.Now)) == 0
 	return all
 }
 

@@ -49,7 +49,7 @@ func TryNarrowing(
 	if !ok || meta == nil {
 		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
 	}
-	if !now.IsZero() && now.Before(meta.HeldUntil) {
+	if !now.IsZero() && cluster.RemainingWait(meta.HeldUntil, now, MaxHold) > 0 {
 		return &Conflict{Key: key, Row: meta, Version: true}
 	}
 	w, err := writes(meta.Version + 1)
@@ -59,19 +59,22 @@ func TryNarrowing(
 	return store.Commit(ctx, Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
 }
 
+// MaxHold is the longest hold. Callers give up after ten seconds.
+const MaxHold = 4 * time.Second
+
 // HoldNarrowing keeps callers of [TryNarrowing] from moving the cluster's placement version until
-// the given time. Placement asks for it after it has lost several races: a decision takes longer
-// than a call, so callers in a closed loop would come first again and again. The hold ends by
+// a time that is d from now. Placement asks for it after it has lost several races: a decision takes
+// longer than a call, so callers in a closed loop would come first again and again. The hold ends by
 // itself, so that a placement that dies blocks nothing.
-func HoldNarrowing(ctx context.Context, store Store, clusterName string, until time.Time) error {
+func HoldNarrowing(ctx context.Context, store Store, clusterName string, now time.Time, d time.Duration) error {
 	return RetryRaces("holding cluster "+clusterName, func() error {
 		meta, err := ReadRow[*Meta](ctx, store, Key{Cluster: clusterName, Sort: PrefixMeta}, "cluster "+clusterName)
-		if err != nil || meta == nil || !until.After(meta.HeldUntil) {
+		if err != nil || meta == nil || cluster.RemainingWait(meta.HeldUntil, now, MaxHold) >= d {
 			return err
 		}
 		next := *meta
 		next.Rev++
-		next.HeldUntil = until
+		next.HeldUntil = now.Add(d)
 		_, err = store.Write(ctx, Write{Put: &next})
 		return err
 	})

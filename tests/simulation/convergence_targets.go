@@ -27,7 +27,7 @@ func (w *World) checkDrained(ecsID string) {
 			// it could not be deregistered, or that could not be recorded
 		case r.State == cluster.Registered:
 			w.checker.Fail("invariant 3: task %s is stopped while it is registered with %s", t.ID, r.ARN)
-		case r.State == cluster.Deregistered && r.DrainedAt.Sub(w.Loop.Now()) > time.Minute: // clock skew
+		case r.State == cluster.Deregistered && r.DrainedAt.Sub(w.Loop.Now()) > max(time.Minute, w.checker.ClockSkew):
 			w.checker.Fail("invariant 3: task %s is stopped while connections to it are drained until %s", t.ID,
 				r.DrainedAt)
 		case r.State == cluster.Deregistered:

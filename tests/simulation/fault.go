@@ -61,9 +61,9 @@ const (
 	GroupAmbiguous
 	GroupLate
 	GroupDenied
+	// Processes and their environments again.
+	ClockJump
 	faultCount
-	// upgradeFault is the first of the faults that strike only node groups.
-	upgradeFault = LaunchFails
 )
 
 // faultTable names the faults, and gives the highest rate per occasion. A rate of 1 means that the
@@ -113,6 +113,7 @@ var faultTable = [faultCount]struct {
 	GroupAmbiguous:       {"a change of a group or an instance times out, applied or not", 0.1},
 	GroupLate:            {"a change of a group or an instance times out and is applied later", 0.05},
 	GroupDenied:          {"a change of a group or an instance is denied", 0.003},
+	ClockJump:            {"a clock jumps by up to an hour, ahead or back", 0.02},
 }
 
 // AllFaults lists all faults. Every eighth seed has none of them, so that what a decision knew is
@@ -123,6 +124,9 @@ var AllFaults = func() (all []Fault) {
 	}
 	return all
 }()
+
+// groupFaults strike only calls of Auto Scaling, and the instances that it launches.
+var groupFaults = AllFaults[LaunchFails : GroupDenied+1]
 
 // String says what the fault does.
 func (f Fault) String() string { return faultTable[f].name }
@@ -137,6 +141,10 @@ type FaultInjector struct {
 	hits   [faultCount]int
 }
 
+// jumpShare is the part of the seeds in which clocks jump. Whatever is checked to the second allows
+// for an hour in them, so they are fewer than those of other faults.
+const jumpShare = 0.125
+
 // newFaultInjector draws the faults of one seed, without the disabled ones. Most kinds strike in
 // only half of the seeds, so that each is also seen without the others.
 func newFaultInjector(seed uint64, off []Fault) *FaultInjector {
@@ -144,7 +152,11 @@ func newFaultInjector(seed uint64, off []Fault) *FaultInjector {
 	for f := range faultCount {
 		random := rand.New(rand.NewPCG(seed, uint64(f)+1))
 		c.random[f] = random
-		on, rate := random.Float64() < 0.5, faultTable[f].most*random.Float64()
+		share := 0.5
+		if f == ClockJump {
+			share = jumpShare
+		}
+		on, rate := random.Float64() < share, faultTable[f].most*random.Float64()
 		if on && !slices.Contains(off, f) {
 			c.rates[f] = rate
 		}

@@ -101,6 +101,10 @@ func (p *process) interrupt() error {
 		return nil
 	}
 	c := p.world.faults
+	if c.strikes(ClockJump) {
+		p.skew = c.drawUpTo(ClockJump, 2*int(clockJump/time.Second)) - clockJump
+		p.world.logf("the clock of %s jumps, and is off by %s", p.name, p.skew)
+	}
 	switch {
 	case p.dead:
 		return errProcessDied
@@ -150,6 +154,9 @@ func (p *process) callContext(ctx context.Context) context.Context {
 	}
 	return ctx
 }
+
+// clockJump is how far a clock that jumps is off at most.
+const clockJump = time.Hour
 
 // clock is the time as processes see it, with their skew.
 type clock struct{ world *World }

@@ -117,10 +117,15 @@ func TestSeeds(t *testing.T) {
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
 		skipIfFewer(t, last-first, defaultSeeds)
-		for _, never := range r.Coverage.Missing(AllFaults[:upgradeFault], coverage.Points) {
+		for _, never := range r.Coverage.Missing(generalFaults(), coverage.Points) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}
 	})
+}
+
+// generalFaults returns the faults that strike without a node group.
+func generalFaults() []Fault {
+	return slices.DeleteFunc(slices.Clone(AllFaults), func(f Fault) bool { return slices.Contains(groupFaults, f) })
 }
 
 // TestSweepAlone loses every event and every message, so that the sweep must notice everything.

@@ -18,7 +18,7 @@ func TestUpgradeSeeds(t *testing.T) {
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Upgrade: true} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
 		skipIfFewer(t, last-first, defaultUpgrades)
-		for _, never := range r.Coverage.Missing(AllFaults[upgradeFault:], coverage.UpgradePoints) {
+		for _, never := range r.Coverage.Missing(groupFaults, coverage.UpgradePoints) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}
 	})

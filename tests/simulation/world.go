@@ -126,6 +126,9 @@ func Simulate(r Run) Outcome {
 // sixteen one (7) gets a storm of unhealthy tasks as well. redriveDeadLetters skips every fourth.
 func newWorld(r Run) (*World, error) {
 	faultless := r.Seed%8 == 7 && !r.LoseEvents
+	if r.Upgrade || r.Balance || r.PlantedBug != "" { // these are judged to the second
+		r.DisabledFaults = append(slices.Clone(r.DisabledFaults), ClockJump)
+	}
 	faults := newFaultInjector(r.Seed, r.DisabledFaults)
 	if faultless {
 		faults = newFaultInjector(r.Seed, AllFaults)
@@ -147,6 +150,9 @@ func newWorld(r Run) (*World, error) {
 	}
 	if faults.rates[ClockSkew] > 0 {
 		w.checker.ClockSkew = time.Minute
+	}
+	if faults.rates[ClockJump] > 0 {
+		w.checker.ClockSkew = clockJump
 	}
 	w.checker.Fallback = w.allowsFallback()
 	options.Settings = w.PlantedBug.handlerSettings()
@@ -371,6 +377,7 @@ func (w *World) endFaults() {
 	w.Loop.After(3*time.Minute, w.endUnhealthiness) // tasks that were starting
 	w.Loop.After(5*time.Minute, w.client.replaceBrokenRevisions)
 	w.Loop.After(15*time.Minute, w.checkPromptStarts)
+	w.Loop.After(promptEnd, w.checkNothingHeldUp)
 	w.redriveDeadLetters()
 	w.logf("faults end")
 }

@@ -132,7 +132,8 @@ const attachmentTimeout = 5 * time.Minute
 func (a *ClusterProviders) checkReplaceable(
 	ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare,
 ) error {
-	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.RequestedAt.Add(attachmentTimeout)) {
+	if old.Status == cluster.AttachmentsInProgress &&
+		cluster.RemainingWait(old.RequestedAt.Add(attachmentTimeout), a.Clock.Now(), attachmentTimeout) > 0 {
 		return updateInProgress()
 	}
 	for _, share := range strategy {

@@ -36,7 +36,7 @@ func (a *Services) ServiceThrottle(
 	if err != nil {
 		return nil, nil, err
 	}
-	backoffs := service.Backoffs(old, tasks, a.Settings.Limits())
+	backoffs := service.Backoffs(old, tasks, a.Settings.Limits(), a.Clock.Now())
 	maps.DeleteFunc(backoffs, func(id string, _ cluster.Backoff) bool { return !HasDeployment(s, id) })
 	if len(backoffs) == 0 {
 		return s, nil, nil

@@ -46,7 +46,7 @@ func drainStops(ctx context.Context, r *round, o *state.Outbox) (drained map[sta
 	for _, b := range busy {
 		wait, err := recordDeregistered(ctx, r, b)
 		failed = append(failed, err)
-		isOverdue := r.now.Sub(o.CreatedAt) > deregistrationTimeout
+		isOverdue := cluster.RemainingWait(o.CreatedAt.Add(deregistrationTimeout), r.now, deregistrationTimeout) == 0
 		switch {
 		case wait > 0:
 			r.retryIn(wait)
@@ -182,7 +182,7 @@ func recordDeregistered(ctx context.Context, r *round, b *drainingTask) (wait ti
 	r.progress = r.progress || now != b.target
 	b.target = now
 	for _, g := range now.Registrations {
-		wait = max(wait, g.DrainedAt.Sub(r.now))
+		wait = max(wait, cluster.RemainingWait(g.DrainedAt, r.now, maxDeregistrationDelay))
 	}
 	return wait, nil
 }
@@ -190,6 +190,9 @@ func recordDeregistered(ctx context.Context, r *round, b *drainingTask) (wait ti
 // deregistrationTimeout is how long the stop of a task waits for a target group whose calls fail.
 // Then the task is stopped anyway.
 const deregistrationTimeout = 5 * time.Minute
+
+// maxDeregistrationDelay is the longest that Elastic Load Balancing allows.
+const maxDeregistrationDelay = time.Hour
 
 // defaultDeregistrationDelay is Elastic Load Balancing's default, used when the target group's own
 // may not be read.

@@ -61,7 +61,7 @@ func (h *Handler) readOutbox(ctx context.Context, name string, now time.Time) (r
 		}
 		for _, o := range page {
 			switch {
-			case now.Before(o.NotBefore):
+			case retryWait(o, now, h.Settings.Settle) > 0:
 			case state.KeyOf(o).Sort < firstStop:
 				starts += countItems(o)
 			default:
@@ -87,7 +87,7 @@ func carryOutRows(ctx context.Context, r *round, rows []*state.Outbox) error {
 	for _, o := range rows {
 		// Measured before anything is done, so that a round that fails counts too.
 		r.Telemetry.SetMax(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
-		if r.now.Before(o.NotBefore) {
+		if retryWait(o, r.now, r.Settings.Settle) > 0 {
 			continue
 		}
 		d := quota.Demand{Owner: ownerOf(o), Since: waitingSince(o), Deadline: o.Deadline}
@@ -98,7 +98,7 @@ func carryOutRows(ctx context.Context, r *round, rows []*state.Outbox) error {
 	}
 	var failed []error
 	for _, o := range rows {
-		if wait := o.NotBefore.Sub(r.now); wait > 0 {
+		if wait := retryWait(o, r.now, r.Settings.Settle); wait > 0 {
 			r.retryIn(wait)
 			continue
 		}
@@ -144,7 +144,8 @@ func carryOutRow(ctx context.Context, r *round, o *state.Outbox) error {
 		}
 		failed = append(failed, err)
 	}
-	left.Targets, err = updateRegistrations(ctx, r, o.Targets, r.now.Sub(o.CreatedAt) > registrationLease)
+	begun := cluster.RemainingWait(o.CreatedAt.Add(registrationLease), r.now, registrationLease) == 0
+	left.Targets, err = updateRegistrations(ctx, r, o.Targets, begun)
 	left.Publish = publishEvents(ctx, r, o.Publish)
 	return errors.Join(append(failed, err, finishRow(ctx, r, o, &left))...)
 }
@@ -174,6 +175,16 @@ func finishRow(ctx context.Context, r *round, o, left *state.Outbox) error {
 	left.Rev++
 	_, err := r.State.Write(ctx, state.Write{Put: left})
 	return cluster.Wrap(state.IgnoreConflict(err), "writing the rest of the row")
+}
+
+// retryWait returns how long a row still waits until it is tried again. A start waits longest for its
+// outcome to settle, a stop for connections to drain.
+func retryWait(o *state.Outbox, now time.Time, settle time.Duration) time.Duration {
+	longest := max(settle, accessDeniedDelay)
+	if slices.ContainsFunc(o.Stops, func(s state.StopItem) bool { return s.Drain }) {
+		longest = maxDeregistrationDelay
+	}
+	return cluster.RemainingWait(o.NotBefore, now, longest)
 }
 
 // waitingSince returns since when the row has waited for Berth. While connections drain, it does

@@ -66,7 +66,7 @@ func stopUnknownStart(ctx context.Context, r *round, t *cluster.Task, reason str
 	if len(found) > 0 {
 		return true, nil
 	}
-	if wait := t.ClaimedAt.Time().Add(r.Settings.Settle).Sub(r.Clock.Now()); wait > 0 {
+	if wait := r.settleWait(t); wait > 0 {
 		r.retryIn(wait)
 		return false, nil
 	}

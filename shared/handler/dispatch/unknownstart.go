@@ -15,7 +15,7 @@ import (
 // task, it is adopted, and any second one is stopped. mayStart is true if ECS has none: the task
 // may be started again.
 func resolveUnknownStart(ctx context.Context, r *round, t *cluster.Task) (mayStart bool, err error) {
-	if wait := t.ClaimedAt.Time().Add(r.Settings.Settle).Sub(r.Clock.Now()); wait > 0 {
+	if wait := r.settleWait(t); wait > 0 {
 		r.retryIn(wait)
 		return false, nil
 	}
@@ -32,6 +32,11 @@ func resolveUnknownStart(ctx context.Context, r *round, t *cluster.Task) (maySta
 		r.retryIn(time.Second)
 	}
 	return len(found) == 0, nil
+}
+
+// settleWait returns how long ECS's lists may still miss the task that was claimed last.
+func (r *round) settleWait(t *cluster.Task) time.Duration {
+	return cluster.RemainingWait(t.ClaimedAt.Time().Add(r.Settings.Settle), r.Clock.Now(), r.Settings.Settle)
 }
 
 // findStarted asks ECS for the tasks that were started for t: those with its startedBy, which ECS

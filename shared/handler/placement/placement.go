@@ -117,19 +117,18 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 // racesBeforeHold is how many races a decision may lose before callers have to wait for it.
 const racesBeforeHold = 2
 
-// A hold lasts for several times what the last attempt took, within these bounds. Callers give up
-// after ten seconds.
+// A hold lasts for several times what the last attempt took, from minHold to [state.MaxHold].
 const (
-	minHold, maxHold = 50 * time.Millisecond, 4 * time.Second
-	holdFactor       = 4
+	minHold    = 50 * time.Millisecond
+	holdFactor = 4
 )
 
 // holdCallers makes callers of the API leave the placement version alone while the decision is made
 // again. took is how long the attempt took that has lost the race. Without the hold the decision
 // may still win, so an error is only logged.
 func (h *Handler) holdCallers(ctx context.Context, name string, took time.Duration) {
-	d := min(max(holdFactor*took, minHold), maxHold)
-	if err := state.HoldNarrowing(ctx, h.State, name, h.Clock.Now().Add(d)); err != nil {
+	d := min(max(holdFactor*took, minHold), state.MaxHold)
+	if err := state.HoldNarrowing(ctx, h.State, name, h.Clock.Now(), d); err != nil {
 		handler.Logger(h.Log).Warn("callers are not held", "cluster", name, "error", err)
 	}
 }

@@ -26,7 +26,7 @@ func (h *Handler) sweepCluster(ctx context.Context, name string) error {
 		return err
 	case active:
 		return h.Sweep(ctx, name)
-	case h.Clock.Now().Sub(meta.CreatedAt) < h.Settings.Settle:
+	case cluster.RemainingWait(meta.CreatedAt.Add(h.Settings.Settle), h.Clock.Now(), h.Settings.Settle) > 0:
 		handler.Logger(h.Log).Info("ECS does not show a new cluster yet, the next sweep looks again", "cluster", name)
 		return nil
 	}

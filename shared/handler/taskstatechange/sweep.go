@@ -198,13 +198,14 @@ func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool
 // was started long enough ago. A task that was never claimed is still dispatch's to start. One
 // whose start has an unknown outcome gets ten times as long, because dispatch resolves it first.
 func (s *sweep) isSettled(t *cluster.Task) bool {
+	began, wait := t.ClaimedAt.Time(), s.settings.Settle
 	switch {
 	case t.Foreign:
-		return s.Now.Sub(t.CreatedAt.Time()) > s.settings.Settle
-	case t.ECSID != "":
-		return s.Now.Sub(t.ClaimedAt.Time()) > s.settings.Settle
+		began = t.CreatedAt.Time()
+	case t.ECSID == "":
+		wait *= 10
 	}
-	return t.Attempt > 0 && s.Now.Sub(t.ClaimedAt.Time()) > 10*s.settings.Settle
+	return (t.Foreign || t.ECSID != "" || t.Attempt > 0) && cluster.RemainingWait(began.Add(wait), s.Now, wait) == 0
 }
 
 // sortedTasks returns the tasks sorted by their keys.
@@ -280,7 +281,7 @@ func (s *sweep) expireServiceEvents(ctx context.Context) error {
 func (s *sweep) wakePlacement(ctx context.Context) error {
 	found := decide.Differences(s.Snap, s.Now, s.Settings)
 	for _, r := range decide.SortedRequests(s.Snap) {
-		if s.Now.Sub(r.CreatedAt) > s.settings.RequestWait {
+		if cluster.RemainingWait(r.CreatedAt.Add(s.settings.RequestWait), s.Now, s.settings.RequestWait) == 0 {
 			found = append(found, decide.Difference{Kind: state.DueRequest, Subject: r.ID})
 		}
 	}

@@ -103,7 +103,7 @@ func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 		if err != nil {
 			return err
 		}
-		writes := h.throttleWrites(s, old, service.Backoffs(old, tasks, h.Settings.Limits()))
+		writes := h.throttleWrites(s, old, service.Backoffs(old, tasks, h.Settings.Limits(), h.Clock.Now()))
 		if len(writes) == 0 {
 			return nil
 		}

@@ -220,15 +220,15 @@ func (h *RowHistory) mustLeaveInstance(t *cluster.Task) bool {
 		return false
 	}
 	i := h.InstanceRows[t.Instance]
-	return i == nil || i.Status != cluster.InstanceActive || h.isLost(t) || h.isEvicted(t, i)
+	return i == nil || i.Status != cluster.InstanceActive || h.isLost(t, h.now()) || h.isEvicted(t, i)
 }
 
 // isLost reports whether the agent of the task's instance has been disconnected for the disconnect
 // timeout, less a minute of clock skew.
-func (h *RowHistory) isLost(t *cluster.Task) bool {
+func (h *RowHistory) isLost(t *cluster.Task, now time.Time) bool {
 	i := h.InstanceRows[t.Instance]
 	return i != nil && !i.DisconnectedAt.IsZero() &&
-		h.now().Sub(i.DisconnectedAt.Time()) >= disconnectTimeout-time.Minute
+		now.Sub(i.DisconnectedAt.Time()) >= disconnectTimeout-time.Minute
 }
 
 // instanceChangedAt returns when the instance's row last changed.

@@ -99,7 +99,7 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		if o.Last != cluster.TaskStopped || unsettled {
 			activeCount++
 		}
-		if c.ModelTask(s, o).IsHealthy(c.now()) || unsettled &&
+		if c.ModelTask(s, o).IsHealthy(c.latestClock()) || unsettled &&
 			(o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped) {
 			healthyCount++
 		}
@@ -119,11 +119,19 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, activeCount,
 			s.Desired)
 	}
-	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && !c.isLost(old) && settled &&
-		healthyCount < least {
+	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && settled && healthyCount < least &&
+		!c.isLost(old, c.latestClock()) {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID,
 			s.Name, healthyCount, least)
 	}
+}
+
+// latestClock returns what a clock may show that has jumped ahead, or now if none jumps.
+func (c *Checker) latestClock() time.Time {
+	if c.ClockSkew > time.Minute {
+		return c.now().Add(c.ClockSkew)
+	}
+	return c.now()
 }
 
 // checkStopReason checks why a task was stopped: a protected one not because there are too many,

@@ -64,7 +64,8 @@ func (c *Checker) checkTaskSetStop(s *cluster.Service, old, now *cluster.Task) {
 		c.Fail("invariant 3: stopping task %s leaves task set %s of service %s with %d tasks of %d", now.ID,
 			now.Revision, s.Name, active, count)
 	}
-	if least := ModelService(s).Floor(count); stopping.IsHealthy(c.now()) && !c.isLost(old) && healthy < least {
+	if least := ModelService(s).Floor(count); stopping.IsHealthy(c.now()) && healthy < least &&
+		!c.isLost(old, c.latestClock()) {
 		c.Fail("invariant 3: stopping task %s leaves task set %s of service %s with %d healthy tasks, at least %d must be",
 			now.ID, now.Revision, s.Name, healthy, least)
 	}

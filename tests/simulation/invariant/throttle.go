@@ -52,6 +52,12 @@ func (c *Checker) attemptOf(t *cluster.Task) (model.StartAttempt, bool) {
 	return model.StartAttempt{}, false
 }
 
+// PlacedAt returns when a task was given its instance.
+func (c *Checker) PlacedAt(id string) (at time.Time, placed bool) {
+	at, placed = c.placedAt[id]
+	return at, placed
+}
+
 // checkThrottle checks a new task of a service against the throttle that follows from earlier
 // tasks.
 func (c *Checker) checkThrottle(t *cluster.Task) {
