@@ -273,7 +273,8 @@ func (w *walk) visitAsEveryone(v visit) {
 }
 
 // callAs calls an operation through the function URL, signed by a user. It also returns what was
-// logged meanwhile.
+// logged meanwhile: the emulator collects lines after the function has answered, so it waits for
+// the line of a change that succeeded.
 func (w *walk) callAs(v visit, u cloud.Caller) (status int, answer, log string) {
 	w.t.Helper()
 	before := len(w.functionLog())
@@ -283,7 +284,11 @@ func (w *walk) callAs(v visit, u cloud.Caller) (status int, answer, log string) 
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return status, answer, w.functionLog()[before:]
+	w.local.Await(func() bool {
+		log = w.functionLog()[before:]
+		return v.subject == "" || status != http.StatusOK || len(changeLines(log)) > 0
+	})
+	return status, answer, log
 }
 
 // functionLog returns what the api function has logged.
