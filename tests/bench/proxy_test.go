@@ -36,7 +36,7 @@ func BenchmarkProxy(b *testing.B) {
 		SecretAccessKey: owner.SecretAccessKey, Principal: "owner"}}, time.Now)
 	answer := []byte(`{"services":["` + strings.Repeat("x", 4096) + `"]}`)
 	functionURL := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := checks.Verify(r, "lambda"); err != nil {
+		if _, err := checks.Verify(r, access.Scope{Service: "lambda"}); err != nil {
 			b.Error(err)
 		}
 		transport.WriteAnswer(w, "application/x-amz-json-1.1", http.StatusOK, answer)

@@ -36,7 +36,7 @@ func TestRequestsAreSigned(t *testing.T) {
 		time.Now)
 	var want string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := v.Verify(r, want)
+		_, err := v.Verify(r, access.Scope{Service: want})
 		if want == "" && r.Header.Get("Authorization") == "" {
 			err = nil
 		}

@@ -42,7 +42,7 @@ func (f *functionURL) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	v := access.NewVerifier([]access.Credential{{AccessKeyID: key, SecretAccessKey: owner.SecretAccessKey,
 		Principal: "owner"}}, time.Now)
-	if _, err := v.Verify(r, "lambda"); err != nil {
+	if _, err := v.Verify(r, access.Scope{Service: "lambda"}); err != nil {
 		f.t.Errorf("%s %s is not signed for the function URL: %v", r.Method, r.URL, err)
 	}
 	body, err := io.ReadAll(r.Body)
@@ -118,13 +118,13 @@ func newHandlerFor(t *testing.T, endpoint string) *Handler {
 
 // A signing is how a test signs a request.
 type signing struct {
-	id, secret, service string
-	at                  time.Time
+	id, secret, region, service string
+	at                          time.Time
 }
 
 // by returns a signing with the proxy's key.
 func (h *Handler) by(service string) signing {
-	return signing{h.key.ID, h.key.Secret, service, time.Now()}
+	return signing{h.key.ID, h.key.Secret, h.target.Region, service, time.Now()}
 }
 
 // newECS returns a request of the ECS API.
@@ -150,6 +150,14 @@ func newEKS(t *testing.T, endpoint, method, path, body string) *http.Request {
 	return r
 }
 
+// newForm returns a request of the query protocol, which STS, IAM and EC2 have.
+func newForm(t *testing.T, endpoint, body string) *http.Request {
+	t.Helper()
+	r := newEKS(t, endpoint, http.MethodPost, "/", body)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	return r
+}
+
 // call signs a request unless s is zero, sends it, and returns the answer.
 func call(t *testing.T, r *http.Request, s signing) (*http.Response, string) {
 	t.Helper()
@@ -161,7 +169,7 @@ func call(t *testing.T, r *http.Request, s signing) (*http.Response, string) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		sum, query := sha256.Sum256(body), r.URL.RawQuery
 		if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: s.id, SecretAccessKey: s.secret}, r,
-			hex.EncodeToString(sum[:]), s.service, "eu-west-1", s.at); err != nil {
+			hex.EncodeToString(sum[:]), s.service, s.region, s.at); err != nil {
 			t.Fatal(err)
 		}
 		r.URL.RawQuery = query // as it was: the signer sorts it

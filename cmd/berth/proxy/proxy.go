@@ -120,7 +120,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if _, err := h.verifier(r.Context()).Verify(r, serviceOf(r, body)); err != nil {
+	if _, err := h.verifier(r.Context()).Verify(r, h.scopeOf(r, body)); err != nil {
 		wire.WriteRefusal(w, r, err)
 		return
 	}
@@ -149,8 +149,19 @@ func (h *Handler) verifier(ctx context.Context) *access.Verifier {
 	return access.NewVerifier(append(list, h.lent...), h.now)
 }
 
-// serviceOf returns what the request must be signed for. Forms of other services than STS may be
-// signed for theirs: refuseService then says that they are not served.
+// scopeOf returns what the request must be signed for: a service in the target's Region. A tool that
+// is configured for another Region meant another installation. Requests to services that are not
+// served may be signed for any: refuseService says that they are not.
+func (h *Handler) scopeOf(r *http.Request, body []byte) access.Scope {
+	service := serviceOf(r, body)
+	if service == "" {
+		return access.Scope{}
+	}
+	return access.Scope{Region: h.target.Region, Service: service}
+}
+
+// serviceOf returns the service that the request must be signed for. It is empty for forms of other
+// services than STS.
 func serviceOf(r *http.Request, body []byte) string {
 	switch {
 	case stsapi.IsForm(r):

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,13 +36,15 @@ func TestOnlyOwnersPass(t *testing.T) {
 		status, eks int
 	}{
 		"WithTheKey": {key(nil), nil, "", 200, 200},
-		"AsTheOwner": {signing{owner.AccessKeyID, owner.SecretAccessKey, "ecs", now}, nil, "", 200, 200},
+		"AsTheOwner": {signing{owner.AccessKeyID, owner.SecretAccessKey, "eu-west-1", "ecs", now}, nil, "",
+			200, 200},
 		"FromItself": {key(nil), func(r *http.Request) { r.Header.Set("Origin", "http://"+r.URL.Host) }, "", 200,
 			200},
-		"Unsigned":      {signing{}, nil, "MissingAuthenticationTokenException", 400, 403},
-		"WrongSecret":   {key(func(s *signing) { s.secret = "guess" }), nil, "InvalidSignatureException", 400, 403},
-		"OwnersIDAlone": {signing{owner.AccessKeyID, "guess", "ecs", now}, nil, "InvalidSignatureException", 400, 403},
-		"UnknownKey":    {key(func(s *signing) { s.id = "AKIAEVE" }), nil, "UnrecognizedClientException", 400, 403},
+		"Unsigned":    {signing{}, nil, "MissingAuthenticationTokenException", 400, 403},
+		"WrongSecret": {key(func(s *signing) { s.secret = "guess" }), nil, "InvalidSignatureException", 400, 403},
+		"OwnersIDAlone": {signing{owner.AccessKeyID, "guess", "eu-west-1", "ecs", now}, nil,
+			"InvalidSignatureException", 400, 403},
+		"UnknownKey": {key(func(s *signing) { s.id = "AKIAEVE" }), nil, "UnrecognizedClientException", 400, 403},
 		"Expired": {key(func(s *signing) { s.at = now.Add(-16 * time.Minute) }), nil, "InvalidSignatureException",
 			400, 403},
 		"OfTheFuture": {key(func(s *signing) { s.at = now.Add(16 * time.Minute) }), nil, "InvalidSignatureException",
@@ -105,6 +108,32 @@ func TestServicesAreNotMixed(t *testing.T) {
 		want := "Credential should be scoped to correct service: "
 		if resp.StatusCode < 400 || !strings.Contains(answer, want) {
 			t.Errorf("%s signed for %s: %s %s, want %q", c.request.URL.Path, c.service, resp.Status, answer, want)
+		}
+	}
+	if n := f.callCount(); n != 0 {
+		t.Errorf("%d requests were forwarded", n)
+	}
+}
+
+// Who signs for another Region means an installation there. Services that the proxy does not have
+// are refused as such: IAM, for example, is signed for us-east-1 in every Region.
+func TestRegionsAreNotMixed(t *testing.T) {
+	server, h, f := newProxy(t, fromBerth(http.StatusOK, `{}`))
+	const elsewhere = "Credential should be scoped to a valid region, not 'us-east-1': this endpoint is in 'eu-west-1'."
+	for _, c := range []struct {
+		request       *http.Request
+		service, want string
+	}{
+		{newECS(t, server.URL, "ListClusters", `{}`), "ecs", elsewhere},
+		{newEKS(t, server.URL, http.MethodGet, "/clusters/prod/node-groups", ""), "eks", elsewhere},
+		{newForm(t, server.URL, "Action=GetCallerIdentity&Version=2011-06-15"), "sts", elsewhere},
+		{newForm(t, server.URL, "Action=ListUsers&Version=2010-05-08"), "iam", "berth proxy serves ECS, EKS and"},
+	} {
+		as := h.by(c.service)
+		as.region = "us-east-1"
+		resp, answer := call(t, c.request, as)
+		if resp.StatusCode < 400 || !strings.Contains(html.UnescapeString(answer), c.want) {
+			t.Errorf("%s signed for us-east-1: %s %s, want %q", c.service, resp.Status, answer, c.want)
 		}
 	}
 	if n := f.callCount(); n != 0 {
@@ -210,14 +239,9 @@ func TestIdentity(t *testing.T) {
 	defer sts.Close()
 	server, h, f := newProxy(t, fromBerth(http.StatusOK, `{}`))
 	t.Setenv("AWS_ENDPOINT_URL_STS", sts.URL)
-	form := func(body string) *http.Request {
-		r := newEKS(t, server.URL, http.MethodPost, "/", body)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-		return r
-	}
 	const ask = "Action=GetCallerIdentity&Version=2011-06-15"
 	for range 2 {
-		resp, answer := call(t, form(ask), h.by("sts"))
+		resp, answer := call(t, newForm(t, server.URL, ask), h.by("sts"))
 		if resp.StatusCode != 200 || !strings.Contains(answer, "<Arn>arn:aws:iam::1:user/ann</Arn>") {
 			t.Errorf("the answer is %s %s", resp.Status, answer)
 		}
@@ -229,12 +253,12 @@ func TestIdentity(t *testing.T) {
 		{"Action=AssumeRole&Version=2011-06-15", "sts", "<Code>InvalidAction</Code>"},
 		{"Action=DescribeVpcs&Version=2016-11-15", "ec2", "--keep-credentials"},
 	} {
-		if resp, answer := call(t, form(c.form), h.by(c.service)); resp.StatusCode < 400 ||
+		if resp, answer := call(t, newForm(t, server.URL, c.form), h.by(c.service)); resp.StatusCode < 400 ||
 			!strings.Contains(answer, c.want) {
 			t.Errorf("%s for %s: %s %s, want %s", c.form, c.service, resp.Status, answer, c.want)
 		}
 	}
-	resp, answer := call(t, form(ask), signing{})
+	resp, answer := call(t, newForm(t, server.URL, ask), signing{})
 	if resp.StatusCode != 403 || !strings.Contains(answer, "<Code>MissingAuthenticationToken</Code>") {
 		t.Errorf("unsigned: %s %s", resp.Status, answer)
 	}
@@ -250,7 +274,7 @@ func TestLentCredentialsStayGood(t *testing.T) {
 	if err != nil || lent.AccessKeyID != owner.AccessKeyID || lent.SessionToken != owner.SessionToken {
 		t.Fatalf("%+v, %v", lent, err)
 	}
-	asOwner := signing{owner.AccessKeyID, owner.SecretAccessKey, "ecs", time.Now()}
+	asOwner := signing{owner.AccessKeyID, owner.SecretAccessKey, "eu-west-1", "ecs", time.Now()}
 	old := h.target
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIANEWER")
 	newer, err := client.FindTarget(t.Context(), client.Endpoint{Endpoint: old.URL.String()})

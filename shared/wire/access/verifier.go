@@ -91,10 +91,13 @@ const (
 	maxSigned = 1 << 20
 )
 
-// Verify returns the principal who signed the request for a service of AWS, and leaves the body to
-// be read again. An empty service stands for any. A request without a valid signature gives AWS's
-// own error.
-func (v *Verifier) Verify(r *http.Request, service string) (principal string, err error) {
+// A Scope is the Region and the service of AWS that a request must be signed for. An empty one
+// stands for any.
+type Scope struct{ Region, Service string }
+
+// Verify returns the principal who signed the request for the scope, and leaves the body to be read
+// again. A request without a valid signature gives AWS's own error.
+func (v *Verifier) Verify(r *http.Request, want Scope) (principal string, err error) {
 	id, scope, signed, sent, err := parseAuthorization(r.Header.Get("Authorization"))
 	if err != nil {
 		return "", err
@@ -107,8 +110,12 @@ func (v *Verifier) Verify(r *http.Request, service string) (principal string, er
 	if err != nil {
 		return "", err
 	}
-	if service != "" && scope.service != service {
-		return "", invalidSignature("Credential should be scoped to correct service: '" + service + "'.")
+	switch {
+	case want.Region != "" && scope.region != want.Region:
+		return "", invalidSignature("Credential should be scoped to a valid region, not '" + scope.region +
+			"': this endpoint is in '" + want.Region + "'.")
+	case want.Service != "" && scope.service != want.Service:
+		return "", invalidSignature("Credential should be scoped to correct service: '" + want.Service + "'.")
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxSigned+1))
 	if err != nil {
@@ -235,7 +242,7 @@ func (v *Verifier) Handler(
 	refuse func(w http.ResponseWriter, r *http.Request, err error),
 ) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, err := v.Verify(r, ServiceOf(r))
+		principal, err := v.Verify(r, Scope{Service: ServiceOf(r)})
 		if err != nil {
 			refuse(w, r, err)
 			return
