@@ -204,7 +204,10 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 		{"DaemonWithCount", cluster.Daemon, new(1), nil, nil, "does not support a desired count"},
 		{"DaemonWithMaximum", cluster.Daemon, nil, nil, new(200), "does not support values above 100"},
 		{"DaemonWithLess", cluster.Daemon, nil, nil, new(50), "other than 100"},
-		{"Blocked", "", nil, new(100), new(100), ""},
+		{"Blocked", "", nil, new(100), new(100), "cannot be 100 as this will block deployments"},
+		{"BlockedByDefault", "", nil, nil, new(100), "cannot be 100 as this will block deployments"},
+		{"BlockedDaemon", cluster.Daemon, nil, new(100), nil, "cannot be 100 as this will block deployments"},
+		{"HardlyRoom", "", nil, new(100), new(101), ""},
 		{"DaemonWithMinimum", cluster.Daemon, nil, new(50), new(100), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -249,6 +252,25 @@ func TestAPI_UpdateService(t *testing.T) {
 		want(t, "minimum", d.Service.MinHealthy, 50)
 		want(t, "maximum", d.Service.MaxPercent, 200)
 		want(t, "version", w.version(), version+1)
+	})
+	t.Run("KeepsPercentagesThatAreRefusedNow", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 2)
+		stored := *w.service("web").Service
+		stored.Rev++
+		stored.MinHealthy, stored.MaxPercent, stored.ZoneRebalancing = 100, 100, false
+		if err := w.store.Commit(ctx, state.Commit{Cluster: prod, Version: state.NoVersion,
+			Writes: []state.Write{{Put: &stored}}}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(3)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "desired", d.Service.Desired, 3)
+		want(t, "percentages", fmt.Sprint(d.Service.MinHealthy, d.Service.MaxPercent), "100 100")
+		_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", MaxPercent: new(100)})
+		wantCode(t, err, cluster.CodeInvalidParameter, "cannot be 100 as this will block deployments")
 	})
 	t.Run("WinsOverPlacementsOwnWrites", func(t *testing.T) {
 		w := newWorld(t)

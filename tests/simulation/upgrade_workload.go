@@ -129,9 +129,9 @@ func (u *upgradeWorld) blockPercentages(a Action) {
 		return
 	}
 	u.nodeChecker.drainBlocked = true
-	hundred, more := 100, 200
-	u.client.updateService(s, operation.UpdateService{MinHealthy: &hundred, MaxPercent: &hundred}, func() {})
-	u.unblockers = append(u.unblockers, func() { u.restorePercentages(s, hundred, more) })
+	least, most := 100, 101 // 100 would be refused, and the services have fewer than 100 tasks
+	u.client.updateService(s, operation.UpdateService{MinHealthy: &least, MaxPercent: &most}, func() {})
+	u.unblockers = append(u.unblockers, func() { u.restorePercentages(s, least, 200) })
 }
 
 func (u *upgradeWorld) restorePercentages(s *expectedService, least, most int) {

@@ -81,6 +81,12 @@ func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error
 			"maximumPercent is %d, but must be above 0 and at least minimumHealthyPercent, which is %d.", s.MaxPercent,
 			s.MinHealthy)
 	}
+	// Task sets are deployed from outside, so their percentages hold nothing back. A service that has
+	// such percentages from before keeps them until a request changes one.
+	if (minHealthy != nil || maxPercent != nil) && s.MinHealthy == 100 && s.MaxPercent == 100 && !s.HasTaskSets() {
+		return cluster.Errorf(cluster.CodeInvalidParameter, // in ECS's words
+			"Both maximumPercent and minimumHealthyPercent cannot be 100 as this will block deployments.")
+	}
 	return nil
 }
 

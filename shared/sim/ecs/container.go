@@ -61,6 +61,9 @@ func completeContainers(
 	if !essential {
 		return nil, clientError("Task definition doesn't have any essential container")
 	}
+	if err := checkLinks(out); err != nil {
+		return nil, err
+	}
 	return out, checkDependencies(out, all)
 }
 
@@ -183,8 +186,8 @@ func checkSurroundings(c *types.ContainerDefinition, in *ecs.RegisterTaskDefinit
 	return nil
 }
 
-// checkDependencies refuses containers that wait for one that does not exist, or for a state that it
-// never has while the task runs.
+// checkDependencies refuses containers that wait for one that does not exist, for a state that it
+// never has while the task runs, or for themselves.
 func checkDependencies(in []types.ContainerDefinition, all map[string]*types.ContainerDefinition) error {
 	for _, c := range in {
 		for _, d := range c.DependsOn {
@@ -202,7 +205,51 @@ func checkDependencies(in []types.ContainerDefinition, all map[string]*types.Con
 			}
 		}
 	}
+	if hasCycle(in, func(c *types.ContainerDefinition) (names []string) {
+		for _, d := range c.DependsOn {
+			names = append(names, value(d.ContainerName))
+		}
+		return names
+	}) {
+		return clientError("Container dependencies should not have a cycle")
+	}
 	return nil
+}
+
+// checkLinks refuses containers that are linked to each other in a circle: Docker must start each
+// after those that it has links to. Example of a link: "db:database", where database is an alias.
+func checkLinks(in []types.ContainerDefinition) error {
+	if hasCycle(in, func(c *types.ContainerDefinition) (names []string) {
+		for _, link := range c.Links {
+			name, _, _ := strings.Cut(link, ":")
+			names = append(names, name)
+		}
+		return names
+	}) {
+		return clientError("Container links should not have a cycle")
+	}
+	return nil
+}
+
+// hasCycle reports whether a container would start after itself. before names the containers that
+// one starts after.
+func hasCycle(in []types.ContainerDefinition, before func(*types.ContainerDefinition) []string) bool {
+	left := map[string][]string{}
+	for n := range in {
+		left[value(in[n].Name)] = before(&in[n])
+	}
+	for len(left) > 0 {
+		size := len(left)
+		for name, names := range left {
+			if !slices.ContainsFunc(names, func(other string) bool { _, waits := left[other]; return waits }) {
+				delete(left, name)
+			}
+		}
+		if len(left) == size {
+			return true
+		}
+	}
+	return false
 }
 
 // taskPorts are what the port mappings of a task's containers have used so far.
