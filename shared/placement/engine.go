@@ -216,7 +216,6 @@ func updateStatic(e *Engine, i int) {
 // ensureMetric returns the index of the metric and fills its columns if they are new.
 func ensureMetric(e *Engine, name string) int {
 	m := e.snap.MetricIndex(name)
-	e.Sync()
 	for len(e.metrics) <= m {
 		e.metrics = append(e.metrics, metricColumns{})
 		column := &e.metrics[len(e.metrics)-1]

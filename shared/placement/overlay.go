@@ -72,28 +72,11 @@ func (c *chooser) placeInOverlay(i int, gpus []int, sign int) {
 	c.applyToOverlay(v, i, c.spec.Needs, sign)
 }
 
-// removeFromOverlay takes a task of the spec's owner off the instance until the call ends. Its
-// needs and loads are its own: an older revision's task may be larger than the spec's.
+// removeFromOverlay takes a task of the spec's owner off the instance until the call ends. Its needs
+// are its own: an older revision's task may be larger than the spec's. Devices and loads stay as they
+// are, because no strategy by which tasks stop compares them.
 func (c *chooser) removeFromOverlay(i int, t *cluster.Task) {
-	v := overlayView(c.engine, i)
-	for _, d := range t.GPUs {
-		if d < len(v.GPUs) {
-			v.GPUs[d] += t.Needs.PerGPU()
-		}
-	}
-	for _, d := range c.demands {
-		if d.metric < len(v.Loads) {
-			load, reported := t.Reported[d.name]
-			if !reported {
-				load = d.load
-			}
-			v.Loads[d.metric] -= load
-		}
-	}
-	if len(t.GPUs) == 0 {
-		v.Unpinned -= t.Needs.GPUs
-	}
-	c.applyToOverlay(v, i, t.Needs, -1)
+	c.applyToOverlay(overlayView(c.engine, i), i, t.Needs, -1)
 }
 
 // applyToOverlay adds (sign 1) or removes (-1) a task's CPU, memory, interface and count.

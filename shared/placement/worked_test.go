@@ -447,3 +447,16 @@ func TestRequestedOrderIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// Of the instances that a request names, one in a domain that was closed for a while comes back to
+// its place: before those that have a task of the request already.
+func TestRequestedInstancesOfDomainsThatOpenAgain(t *testing.T) {
+	in := func(domain string) oracle.Option {
+		return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+domain)
+	}
+	e := placement.New(oracle.SnapshotOf(oracle.Instance("a1", in("a")), oracle.Instance("a2", in("a")),
+		oracle.Instance("b1", in("b"))))
+	got := e.Place(placement.Request{Spec: &placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference},
+		Count: 3, Target: 3, Instances: []string{"a1", "a2", "b1"}})
+	oracle.Expect(t, "placed", oracle.Where(got.Placed), "a1 b1 a2")
+}

@@ -145,6 +145,8 @@ func TestSwapsBetweenRacks(t *testing.T) {
 		// Data center 1 must have the next task. Its instance shares upgrade domain 0 with the task
 		// on instance 0, which only the other rack of data center 0 can take.
 		"One": {"0/1,0 0/1,0 1/0,0 0/0,1", []int32{0}, 2, map[domain.Swap]bool{{From: 0, To: 3}: true}},
+		// The same with a third upgrade domain: two tasks in one and none in another would be too many.
+		"OneOfThree": {"0/1,0 0/1,0 1/0,0 0/0,1 0/0,2", []int32{0}, 2, map[domain.Swap]bool{{From: 0, To: 3}: true}},
 		// Data center 2 must have the next task, in upgrade domain 1: the task there goes to
 		// upgrade domain 0, and the task there to upgrade domain 2, each to the other rack.
 		"Two": {"1/0,0 1/1,1 0/1,0 2/1,1 0/0,2", []int32{2, 1}, 3,

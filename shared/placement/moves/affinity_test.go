@@ -143,6 +143,39 @@ func TestChildrenFollowWhereOneCannot(t *testing.T) {
 	expectMoves(t, p, "p1: a > b, c2: a > b")
 }
 
+// A child that has to leave takes its parent along, which moves first: until it is there, the child
+// may not start beside it.
+func TestParentsMoveBeforeTheirChildren(t *testing.T) {
+	bound := attached("child", "parent")
+	bound.Attributes = []string{"disk=ssd"}
+	p := plan([]state.Row{oracle.Instance("a"), oracle.Instance("b", oracle.Attribute("disk", "ssd")),
+		oracle.Task("p1", "a", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("child"))},
+		movers(anyTask("parent"), bound))
+	expectMoves(t, p, "p1: a > b, c1: a > b")
+}
+
+// A parent that should leave stays while affinity binds and its child cannot follow.
+func TestParentsStayWhereAChildCannotFollow(t *testing.T) {
+	bound := attached("child", "parent")
+	bound.Attributes = []string{"rack=1"}
+	p := plan([]state.Row{oracle.Instance("a", oracle.Attribute("rack", "1")),
+		oracle.Instance("b", oracle.Attribute("disk", "ssd")), oracle.Task("p1", "a", oracle.Owner("parent")),
+		oracle.Task("c1", "a", oracle.Owner("child"))},
+		movers(&placement.Spec{Owner: "parent", Attributes: []string{"disk=ssd"}}, bound))
+	if expectMoves(t, p, ""); len(p.Unrepaired) != 1 || p.Unrepaired[0].Task != "p1" {
+		t.Errorf("left: %v, expected that p1 is not where it should be", p.Unrepaired)
+	}
+}
+
+// A plan of the affected tasks knows all places of the parent of a task that is apart, also where
+// nothing is scarce.
+func TestScopedPlansKnowWhereParentsAre(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b"),
+		oracle.Task("p1", "b", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("child")))
+	p := moves.NewPlanner(placement.New(s)).Scoped()
+	expectMoves(t, p.PlanMoves(movers(anyTask("parent"), attached("child", "parent"))), "c1: a > b")
+}
+
 // What balances a cluster moves a task of a parent together with those of its children, which could
 // not stay behind, and brings no child to where the parent is not.
 func TestBalanceMovesParentsWithTheirChildren(t *testing.T) {

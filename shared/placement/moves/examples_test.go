@@ -93,8 +93,27 @@ func TestConstraintsSeeTasksThatMoveTogether(t *testing.T) {
 	}
 }
 
+// A constraint about groups holds where one task of several has the group, whichever comes first.
+func TestConstraintsSeeEachGroup(t *testing.T) {
+	x, err := constraint.ParseQuery("task:group == service:db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(group string) oracle.TaskOption {
+		return func(t *cluster.Task) { t.Owner, t.Group = "other", group }
+	}
+	for _, groups := range [][]string{{"service:db", "service:log"}, {"service:log", "service:db"}} {
+		expectMoves(t, plan([]state.Row{oracle.Instance("a", oracle.Metric("m", 10)),
+			oracle.Instance("b", oracle.Metric("m", 100)), oracle.Instance("c", oracle.Metric("m", 100)),
+			oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("u1", "b", of(groups[0])),
+			oracle.Task("u2", "b", of(groups[1])), oracle.Task("u3", "c", of("service:log"))},
+			movers(&placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}})), "t1: a > b")
+	}
+}
+
 // Of two tasks that change places on full instances, one waits on a third: one that its rules
-// allow, that has room without the buffer, and that no task of the plan leaves.
+// allow, that has room without the buffer, and that no task of the plan leaves. If there is none, the
+// exchange takes place only where a task may stop first.
 func TestWhereATaskOfAnExchangeWaits(t *testing.T) {
 	in := func(domain int) oracle.Option {
 		return oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprint("fd:/", domain))
@@ -108,6 +127,7 @@ func TestWhereATaskOfAnExchangeWaits(t *testing.T) {
 		via   string // "" if none may wait
 	}{
 		"OnAnInstanceWithRoom": {[]state.Row{oracle.Instance("e", in(0), oracle.Metric("m", 9))}, "", "e"},
+		"OnTheFirstInstance":   {[]state.Row{oracle.Instance("0", in(0), oracle.Metric("m", 9))}, "", "0"},
 		"NoRoom":               {[]state.Row{oracle.Instance("e", in(0), oracle.Metric("m", 8))}, "", ""},
 		"Avoided":              {[]state.Row{oracle.Instance("e", in(0), m), oracle.Instance("f", in(0), m)}, "e", "f"},
 		"Cordoned": {[]state.Row{oracle.Instance("e", in(0), m, oracle.Attribute(cluster.AttributeUnschedulable, ""))},
@@ -126,16 +146,23 @@ func TestWhereATaskOfAnExchangeWaits(t *testing.T) {
 					oracle.Task("t"+id, id, oracle.Owner([]string{"x", "y"}[n/2]), oracle.Load(9)))
 			}
 			x := &placement.Spec{Owner: "x", DomainPolicy: cluster.PolicyDifference, Avoid: []string{c.avoid, "g"}}
-			y := &placement.Spec{Owner: "y", DomainPolicy: cluster.PolicyDifference, Avoid: []string{"e", "f", "g"}}
-			p := plan(rows, movers(x, y, leaves))
-			via := ""
-			for _, m := range p.Moves {
-				if via += m.Via; m.Via != "" && (m.Mode != moves.Via || m.Owner != "x") {
-					t.Errorf("%+v", m)
+			y := &placement.Spec{Owner: "y", DomainPolicy: cluster.PolicyDifference, Avoid: []string{"0", "e", "f", "g"}}
+			for _, startFirst := range []bool{false, true} {
+				owners := movers(x, y, leaves)
+				for name, o := range owners.Owners {
+					o.StartFirst = startFirst
+					owners.Owners[name] = o
 				}
-			}
-			if via != c.via || len(p.Moves) < 2 {
-				t.Errorf("a task waits on %q, expected %q: %+v", via, c.via, p.Moves)
+				p := plan(rows, owners)
+				via := ""
+				for _, m := range p.Moves {
+					if via += m.Via; m.Via != "" && (m.Mode != moves.Via || m.Owner != "x") {
+						t.Errorf("%+v", m)
+					}
+				}
+				if isPossible := !startFirst || c.via != ""; via != c.via || isPossible != (len(p.Moves) >= 2) {
+					t.Errorf("a task waits on %q, expected %q: %+v; it starts first: %v", via, c.via, p.Moves, startFirst)
+				}
 			}
 		})
 	}

@@ -27,6 +27,9 @@ func expectBestPlan(t *rapid.T, w *oracle.MoveWorld) {
 	if !p.Exact {
 		t.Fatalf("the search did not end")
 	}
+	if isSound := len(p.Violations) == 0; isSound != (p.Steps == 0) || p.Steps < len(p.Moves) {
+		t.Fatalf("%d steps for %+v", p.Steps, p)
+	}
 	o := oracle.NewMoveOracle(w)
 	want := o.BestScore()
 	if got := o.CarryOut(t, p); !slices.Equal(o.Order(got), o.Order(want)) {

@@ -66,37 +66,63 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 		w := oracle.GenMoveWorld(t, 4, 6)
 		w.Config.Priorities.Capacity = 0
 		s := w.Snapshot(rapid.Uint64().Draw(t, "order of rows"))
-		p := moves.NewPlanner(placement.New(s)).PlanMoves(moves.Request{Owners: w.Owners})
-		o := oracle.NewMoveOracle(w)
-		// Replacements that start first are there beside the tasks that they replace.
-		for _, m := range p.Moves {
-			to := m.To
-			if m.Mode == moves.Via {
-				to = m.Via
+		expectOrder(t, w, moves.NewPlanner(placement.New(s)).PlanMoves(moves.Request{Owners: w.Owners}))
+	})
+}
+
+// The same holds for any moves to where tasks may be, which need an exchange more often than plans do.
+// Each is made once.
+func TestAnyMovesCanBeCarriedOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range often {
+			w := oracle.GenMoveWorld(t, 4, 6)
+			w.Config.Priorities.Capacity = 0
+			x := moves.NewTrial(moves.NewPlanner(placement.New(w.Snapshot(1))), moves.Request{Owners: w.Owners}, nil)
+			n := 0
+			for n < 5 && x.Move(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "drawn") }) {
+				n++
 			}
-			if len(m.After) == 0 && m.Mode != moves.StopFirst {
-				o.AddCopy(m.Task, to)
-			}
-		}
-		expectRoom(t, o, p, "at once")
-		inTurn := oracle.NewMoveOracle(w)
-		for n, m := range p.Moves {
-			for _, before := range m.After {
-				if before >= n {
-					t.Fatalf("move %d waits for %d: %+v", n, before, p.Moves)
+			if p := x.Plan(); p != nil {
+				if len(p.Moves) != n {
+					t.Fatalf("of %d moves, the plan has %+v", n, p.Moves)
 				}
-				if b := p.Moves[before]; b.From != m.To && b.Owner != m.Owner {
-					t.Fatalf("move %d waits for %d, which makes no room for it: %+v", n, before, p.Moves)
-				}
+				expectOrder(t, w, p)
 			}
-			if m.Mode == moves.StopFirst || m.Mode == moves.Via {
-				inTurn.PutTask(m.Task, "")
-				continue
-			}
-			inTurn.PutTask(m.Task, m.To)
-			expectRoom(t, inTurn, p, m.Task)
 		}
 	})
+}
+
+// expectOrder checks that the plan's moves have room in their order.
+func expectOrder(t *rapid.T, w *oracle.MoveWorld, p *moves.Plan) {
+	o := oracle.NewMoveOracle(w)
+	// Replacements that start first are there beside the tasks that they replace.
+	for _, m := range p.Moves {
+		to := m.To
+		if m.Mode == moves.Via {
+			to = m.Via
+		}
+		if len(m.After) == 0 && m.Mode != moves.StopFirst {
+			o.AddCopy(m.Task, to)
+		}
+	}
+	expectRoom(t, o, p, "at once")
+	inTurn := oracle.NewMoveOracle(w)
+	for n, m := range p.Moves {
+		for _, before := range m.After {
+			if before >= n {
+				t.Fatalf("move %d waits for %d: %+v", n, before, p.Moves)
+			}
+			if b := p.Moves[before]; b.From != m.To && b.Owner != m.Owner {
+				t.Fatalf("move %d waits for %d, which makes no room for it: %+v", n, before, p.Moves)
+			}
+		}
+		if m.Mode == moves.StopFirst || m.Mode == moves.Via {
+			inTurn.PutTask(m.Task, "")
+			continue
+		}
+		inTurn.PutTask(m.Task, m.To)
+		expectRoom(t, inTurn, p, m.Task)
+	}
 }
 
 // expectRoom checks that no instance has more than it takes in all, unless it had at the start.

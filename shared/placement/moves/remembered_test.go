@@ -329,6 +329,43 @@ func TestMovesWaitForPortsAndDevices(t *testing.T) {
 	}
 }
 
+// A move does not wait for another one that makes no difference to it: of two tasks of a service that
+// may share instances, or stay within their domains, each moves for a reason of its own.
+func TestMovesThatDoNotWait(t *testing.T) {
+	loads := func(m, n int64) oracle.TaskOption {
+		return func(t *cluster.Task) {
+			t.Needs, t.Reported = cluster.Resources{}, map[string]int64{"m": m, "n": n}
+		}
+	}
+	in := func(domain int) oracle.Option {
+		return oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprint("fd:/", domain))
+	}
+	// t1 has to leave a for its load n, t2 to leave c for its load m, for which only a has room.
+	crossing := []state.Row{oracle.Instance("a", oracle.Metric("m", 100), oracle.Metric("n", 10)),
+		oracle.Instance("b", oracle.Metric("m", 10), oracle.Metric("n", 100)),
+		oracle.Instance("c", oracle.Metric("m", 10), oracle.Metric("n", 10)),
+		oracle.Task("t1", "a", loads(0, 20)), oracle.Task("t2", "c", loads(50, 0))}
+	var within []state.Row
+	for n, id := range []string{"a", "b", "c", "d"} {
+		within = append(within, oracle.Instance(id, in(n/2), oracle.Metric("m", int64(10+90*(n%2)))))
+	}
+	within = append(within, oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "c", oracle.Load(20)))
+	for name, c := range map[string]struct {
+		rows []state.Row
+		spec *placement.Spec
+		want string
+	}{
+		"SharingIsAllowed": {crossing, anyTask("web"), "t1: a > b, t2: c > a"},
+		"WithinTheirDomains": {within, &placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference},
+			"t1: a > b, t2: c > d"},
+	} {
+		p := plan(c.rows, movers(c.spec))
+		if expectMoves(t, p, c.want); len(p.Moves[0].After)+len(p.Moves[1].After) > 0 {
+			t.Errorf("%s: a move waits: %+v", name, p.Moves)
+		}
+	}
+}
+
 // A task that holds a device which its instance lacks frees none.
 func TestDevicesThatAreNotThere(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}

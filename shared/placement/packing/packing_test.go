@@ -307,3 +307,31 @@ func TestFreeShapesAreBounded(t *testing.T) {
 		t.Errorf("score %g, and %g once the rest was forgotten", first, again)
 	}
 }
+
+// If more has changed within an epoch than the snapshot remembers, what instances have free is found
+// out again.
+func TestScoresAfterMoreChangesThanTheSnapshotRemembers(t *testing.T) {
+	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 64, 8, "A10"), gpurows.Instance("b", 64, 4, "T4")),
+		gpurows.Needs(8, 1000))
+	p, needs := newEpoch(s), gpurows.Needs(4, 460)
+	p.epochLength = 1 << 40
+	score := func() float64 {
+		p.Epoch()
+		return p.Score(s.Instances["a"], &needs)
+	}
+	before, epoch, begin := score(), p.epoch, s.ChangeSeq()
+	s.Put(gpurows.Task("first", "a", gpurows.Needs(4, 700), 0))
+	last := gpurows.Task("last", "b", gpurows.Needs(1, 100), 0)
+	for s.ChangeSeq()-begin <= 1<<15 {
+		next := *last
+		next.Rev++
+		next.Needs.CPU++
+		s.Put(&next)
+		last = &next
+	}
+	got := score()
+	p.ForgetScores()
+	if want := score(); got != want || got == before || p.epoch != epoch {
+		t.Errorf("the score is %g, by what is free now %g, and was %g", got, want, before)
+	}
+}

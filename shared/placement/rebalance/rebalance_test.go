@@ -134,7 +134,9 @@ func TestJournalReturnsTheBest(t *testing.T) {
 		s.temperature = 1e18
 		for range since {
 			s.shift(s.drawTask(), s.drawInstance())
-			s.journal.observe(s.journal.best, s.at)
+			if s.journal.observe(s.journal.best, s.at); len(s.journal.undo) > len(s.at) {
+				t.Fatalf("it keeps %d moves of %d tasks", len(s.journal.undo), len(s.at))
+			}
 		}
 		if s.journal.copyBest(s.at); !slices.Equal(s.journal.copied, best) {
 			t.Errorf("after %d steps it returns another assignment", since)
@@ -187,6 +189,22 @@ func TestPlanStagesExchanges(t *testing.T) {
 	plan, err = PlanMoves(p, []int32{1, 0})
 	if err != nil || len(plan.Moves) != 0 || plan.Unplanned != 2 || plan.After != 0 {
 		t.Errorf("%+v, %v: expected no move, as no instance has room", plan, err)
+	}
+}
+
+// A task waits on a third instance only if another one can move then: here the large task never fits
+// where the small one starts, so that only the large one has to make room.
+func TestTasksWaitOnlyWhereThatFreesAnother(t *testing.T) {
+	of := func(capacity, safety int64) Instance {
+		return Instance{Capacity: []int64{capacity}, Safety: []int64{safety}}
+	}
+	p := &Problem{Resources: []Resource{{Overload: 1}}, Services: []Service{{}, {}},
+		Tasks:     []Task{{Needs: []int64{4}}, {Service: 1, Start: 1, Needs: []int64{5}}},
+		Instances: []Instance{of(4, 0), of(5, 5), of(9, 9)}}
+	plan, err := PlanMoves(p, []int32{1, 0})
+	if err != nil || len(plan.Moves) != 2 || plan.Moves[0].Task != 1 || plan.Moves[0].To != 2 ||
+		plan.Moves[1].Task != 0 || plan.Moves[1].To != 1 || plan.Unplanned != 1 || plan.After != 0 {
+		t.Errorf("%+v, %v: expected that task 1 waits on instance 2 while task 0 takes its place", plan, err)
 	}
 }
 

@@ -160,7 +160,7 @@ func worsens(p *Problem, before, after []int32) string {
 			now < int(p.Services[s].LeastZones) {
 			return "zones"
 		}
-		for hood := range int32(3) {
+		for hood := range int32(max(3, len(p.Instances))) {
 			within := func(i int32) bool { return p.Instances[i].Neighborhood == hood }
 			for _, d := range p.Services[s].DependsOn {
 				if count(p, after, s, within) > 0 && count(p, after, d, within) == 0 {

@@ -116,7 +116,7 @@ func (s *sequence) stageOne(tries *int) bool {
 		s.moveTask(t, to)
 		frees := slices.ContainsFunc(s.remaining, func(u int32) bool {
 			_, ok := s.tryShift(u, s.target[u])
-			return ok && u != t && s.target[u] == from
+			return ok && s.target[u] == from // t itself should be elsewhere
 		})
 		s.moveTask(t, from)
 		if frees {

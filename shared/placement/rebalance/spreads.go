@@ -3,7 +3,7 @@ package rebalance
 // spreadCounts count the tasks of services in groups of instances, where a spread needs them.
 type spreadCounts struct {
 	ofService [][]int32 // spreads, per service; nil if there are none
-	counts    [][]int64 // per spread and group; nil if each instance is its own group
+	counts    [][]int64 // per spread and group; empty if each instance is its own group
 }
 
 func newSpreadCounts(p *Problem) spreadCounts {
@@ -18,9 +18,7 @@ func newSpreadCounts(p *Problem) spreadCounts {
 		for _, g := range x.GroupOf {
 			groups = max(groups, g+1)
 		}
-		if x.GroupOf != nil {
-			c.counts[n] = make([]int64, groups)
-		}
+		c.counts[n] = make([]int64, groups)
 	}
 	return c
 }

@@ -19,7 +19,8 @@ func (a *assignment) tryShift(t, to int32) (change int64, ok bool) {
 	change = a.loadCost(from, a.nothing, needs) - a.loadCosts[from] +
 		a.loadCost(to, needs, a.nothing) - a.loadCosts[to] + a.moveCost(t, to) - a.moveCost(t, from) +
 		a.spreadChange(s, from, to)
-	if sign := a.moveSign(t, to); sign != 0 && a.moved.weight != 0 {
+	if a.moved.weight != 0 {
+		sign := a.moveSign(t, to)
 		change += a.moved.change(s, sign)
 		a.moved.change(s, -sign)
 	}
@@ -46,8 +47,8 @@ func (a *assignment) tryExchange(t, u int32) (change int64, ok bool) {
 	if s != o {
 		change += a.spreadChange(s, i, j) + a.spreadChange(o, j, i)
 	}
-	first, second := a.moveSign(t, j), a.moveSign(u, i)
-	if (first != 0 || second != 0) && a.moved.weight != 0 {
+	if a.moved.weight != 0 {
+		first, second := a.moveSign(t, j), a.moveSign(u, i)
 		change += a.moved.change(s, first) + a.moved.change(o, second)
 		a.moved.change(o, -second)
 		a.moved.change(s, -first)
