@@ -47,7 +47,7 @@ func TestRebalance(t *testing.T) {
 				CostAfter int
 			}
 		}
-		if err := json.Unmarshal([]byte(text), &got); code != 0 || err != nil || errs != "" {
+		if err := json.Unmarshal([]byte(text), &got); code != 0 || err != nil || !isProgress(errs) {
 			t.Fatalf("exit code %d, %v, %q, %q", code, err, text, errs)
 		}
 		// One move costs 3 + 10 + 2·7 and saves 60.
@@ -89,6 +89,10 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
+// isProgress reports whether nothing but the progress of a search was printed, as a slow machine
+// does after two seconds.
+func isProgress(printed string) bool { return printed == "" || strings.HasPrefix(printed, "searching: ") }
+
 // A saved cluster whose three tasks share one of three instances gets two moves.
 func TestRebalanceDryRun(t *testing.T) {
 	path := writeTestFile(t, "cluster.rows", savedRows(t, balanceRows()...))
@@ -110,7 +114,7 @@ func TestRebalanceDryRun(t *testing.T) {
 	})
 	t.Run("Text", func(t *testing.T) {
 		code, text, errs := berth(append(args, "--most", "1")...)
-		if code != 0 || errs != "" || !strings.Contains(text, "   1. web: task t-") ||
+		if code != 0 || !isProgress(errs) || !strings.Contains(text, "   1. web: task t-") ||
 			!strings.Contains(text, "gain so far 0.3333") || !strings.Contains(text, "After: distance 0.3333") ||
 			!strings.HasSuffix(text, "1 moves, cost 1.\n") {
 			t.Errorf("exit code %d, %q, %q", code, text, errs)
