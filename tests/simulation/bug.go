@@ -45,6 +45,7 @@ var Bugs = []Bug{
 	TrustStale,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads,
 	IgnoreCordon, BalanceUnasked, IgnoreTaint, TolerateOtherKey, KeepEvicted,
+	IgnoreMaximumNodes, IgnoreNodeCapacity, IgnoreTotalCapacity, IgnoreReservation,
 	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace,
 	IgnoreMassUnhealthiness,
 	IgnoreThrottle, IgnoreGap, NeverResetThrottle,

@@ -43,6 +43,11 @@ const (
 	TolerateOtherKey Bug = "a toleration of another key is accepted"
 	// KeepEvicted leaves tasks where a taint NO_EXECUTE appears.
 	KeepEvicted Bug = "a taint NO_EXECUTE leaves tasks where they run"
+	// These ignore one limit of applications each.
+	IgnoreMaximumNodes  Bug = "applications: the maximum number of nodes is ignored"
+	IgnoreNodeCapacity  Bug = "applications: the capacity on a node is ignored"
+	IgnoreTotalCapacity Bug = "applications: the capacity in all is ignored"
+	IgnoreReservation   Bug = "applications: reservations are ignored"
 )
 
 // placementDistortions is how each of these bugs shows rows to placement.
@@ -83,6 +88,31 @@ var placementDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 		}
 	}),
 	KeepEvicted: showTaints(func(taint string) bool { return strings.HasSuffix(taint, ":NO_EXECUTE") }, "NO_SCHEDULE"),
+	IgnoreMaximumNodes: eachRow(func(_ *World, c *cluster.Configuration) {
+		c.Applications = maps.Clone(c.Applications)
+		for name, a := range c.Applications {
+			a.MinimumNodes, a.MaximumNodes = 0, 0
+			c.Applications[name] = a
+		}
+	}),
+	IgnoreNodeCapacity:  showLimits(func(m *cluster.ApplicationMetric) { m.NodeCapacity = 0 }),
+	IgnoreTotalCapacity: showLimits(func(m *cluster.ApplicationMetric) { m.TotalCapacity = 0 }),
+	IgnoreReservation:   showLimits(func(m *cluster.ApplicationMetric) { m.Reservation = 0 }),
+}
+
+// showLimits shows the applications with other limits of their metrics.
+func showLimits(change func(*cluster.ApplicationMetric)) func(*World, []state.Row) []state.Row {
+	return eachRow(func(_ *World, c *cluster.Configuration) {
+		c.Applications = maps.Clone(c.Applications)
+		for name, a := range c.Applications {
+			a.Metrics = maps.Clone(a.Metrics)
+			for metric, m := range a.Metrics {
+				change(&m)
+				a.Metrics[metric] = m
+			}
+			c.Applications[name] = a
+		}
+	})
 }
 
 // showTaints shows the taints that match without their effect's consequences: with another effect, or

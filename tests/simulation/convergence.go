@@ -222,7 +222,7 @@ func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
 	if spec == nil {
 		return out
 	}
-	if s.Strategy == cluster.Replica && invariant.BalancesZones(s, spec) {
+	if s.Strategy == cluster.Replica && invariant.BalancesZones(s, spec) && !w.checker.IsLimited(spec) {
 		out.Zones = map[string]bool{}
 	}
 	toStart, moves := w.checker.SpecToStart(s), *spec
@@ -283,9 +283,9 @@ func (w *World) observeService(s *cluster.Service) model.Observed {
 }
 
 // fitsEmptyInstance reports whether some instance would take a task of the spec if it were empty.
-// It answers false for specs with domain rules or metrics.
+// It answers false for specs with domain rules, metrics or an application's limits.
 func (w *World) fitsEmptyInstance(spec *invariant.TaskSpec) bool {
-	if spec == nil || spec.Policy != "" || len(spec.Rules.Metrics) > 0 {
+	if spec == nil || spec.Policy != "" || len(spec.Rules.Metrics) > 0 || w.checker.IsLimited(spec) {
 		return false
 	}
 	return slices.ContainsFunc(w.instances(), func(i *cluster.Instance) bool {

@@ -8,7 +8,7 @@ import (
 // checkRepairs checks that no rule is left violated that one move would satisfy (invariant 8).
 func (w *World) checkRepairs() {
 	for _, s := range w.checker.ActiveReplicaServices() {
-		if spec := w.checker.SpecOfService(s); spec != nil && w.checker.MayMove(s) {
+		if spec := w.checker.SpecOfService(s); spec != nil && w.checker.MayMove(s) && !w.checker.IsLimited(spec) {
 			w.checkServiceRepairs(s, spec)
 		}
 	}

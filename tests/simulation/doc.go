@@ -50,5 +50,5 @@
 // Seeds are addresses: regression_test.go lists seeds that once found a bug. A change that draws
 // other random numbers, or in another order, gives every seed another history. That is why each
 // fault draws from its own source, and why later additions have sources of their own
-// ([drawExtras], [drawTaskSets], [drawTaints]).
+// ([drawExtras], [drawTaskSets], [drawTaints], [drawApplications]).
 package simulation

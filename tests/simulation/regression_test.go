@@ -91,7 +91,7 @@ func TestRegressions(t *testing.T) {
 
 func (r regression) simulate(t *testing.T, taints bool) {
 	t.Helper()
-	run := Run{Seed: r.seed, LoseEvents: r.alone, NoExtras: !r.extra, NoTaints: !taints,
+	run := Run{Seed: r.seed, LoseEvents: r.alone, NoExtras: !r.extra, NoTaints: !taints, NoApplications: true,
 		DisabledFaults: []Fault{ClockJump}} // added later
 	if out := Simulate(run); len(out.Broken) > 0 {
 		t.Errorf("seed %d, which once found that %s:\n%s", r.seed, r.found, Report(run, out))

@@ -94,6 +94,9 @@ var actionKinds = []struct {
 	{"taint", 0, (*World).taintInstance},
 	{"remove-taints", 0, (*World).removeTaints},
 	{"tolerate", 0, func(w *World, a Action) { w.client.changeTolerations(a) }},
+	// Drawn by [drawApplications].
+	{"limit-applications", 0, func(w *World, a Action) { w.client.limitApplications(a) }},
+	{"join-application", 0, func(w *World, a Action) { w.client.joinApplication(a) }},
 	// Drawn by [drawUpgradeHistory].
 	{"update-nodes", 0, func(w *World, a Action) { w.upgrade.updateNodes(a) }},
 	{"block-standalone", 0, func(w *World, a Action) { w.upgrade.blockStandalone(a) }},

@@ -178,7 +178,7 @@ func (c *apiClient) changeRules(a Action) {
 	}, func() {
 		if s.rules != nil {
 			next.Constraints, next.Strategies = s.rules.Constraints, s.rules.Strategies
-			next.Tolerations = s.rules.Tolerations
+			next.Tolerations, next.Application = s.rules.Tolerations, s.rules.Application
 			s.rules = &next
 		}
 	})
@@ -201,11 +201,19 @@ func (w *World) runningTasksOf(s *expectedService) (out []*cluster.Task) {
 
 // changeConfiguration sets the cluster's configuration for placement.
 func (c *apiClient) changeConfiguration(a Action) {
+	config := drawConfiguration(newDraw(a.Pick))
+	c.world.switchBalancing(config, a.Pick)
+	if c.configuration != nil {
+		config.Applications = c.configuration.Applications
+	}
+	c.configure(config)
+}
+
+// configure puts the configuration, unless another one is under way.
+func (c *apiClient) configure(config *cluster.Configuration) {
 	if c.configuring {
 		return
 	}
-	config := drawConfiguration(newDraw(a.Pick))
-	c.world.switchBalancing(config, a.Pick)
 	c.configuring, c.configuration = true, nil
 	c.world.logf("configuration: %+v", *config)
 	c.callUntilAnswered("configure",

@@ -43,9 +43,9 @@ type Run struct {
 	DisabledFaults []Fault
 	// PlantedBug is built into the installation.
 	PlantedBug Bug
-	// NoExtras leaves out the actions of [drawExtras], [drawTaskSets] and [drawTaints], NoTaints only
-	// the last ones.
-	NoExtras, NoTaints bool
+	// NoExtras leaves out the actions of [drawExtras], [drawTaskSets], [drawTaints] and
+	// [drawApplications], NoTaints only those of the third, NoApplications those of the last.
+	NoExtras, NoTaints, NoApplications bool
 	// Upgrade updates a node group. NodePool is the shape of the group; nil means the seed's.
 	Upgrade  bool
 	NodePool *NodePool
@@ -219,6 +219,9 @@ func (w *World) drawActions(faultless bool) []Action {
 		actions = append(actions, drawTaskSets(w.Seed, w.historySpan)...)
 		if !w.NoTaints {
 			actions = append(actions, drawTaints(w.Seed, w.historySpan)...)
+		}
+		if !w.NoApplications {
+			actions = append(actions, drawApplications(w.Seed, w.historySpan)...)
 		}
 	}
 	return actions

@@ -106,6 +106,7 @@ const (
 	MendedRevision  Point = "a caller replaced a broken revision"
 	Tolerated       Point = "a task was placed on an instance with a taint that it tolerates"
 	Evicted         Point = "a task left an instance because of a taint"
+	Limited         Point = "a task was placed under the limits of its application"
 	TaskSetScaled   Point = "a task set was scaled"
 	TaskSetPrimary  Point = "a task set became the primary one"
 	TaskSetDeleted  Point = "a task set was deleted while the service had others"
@@ -124,7 +125,7 @@ var Points = []Point{
 	Misfit, Mended, Deployed, Completed, Tripped, RolledBack, Stalled, StopRequested, Protected,
 	Sick, MendedRevision, Balanced, Drained, TargetUnhealthy, Alarm, Rebalanced,
 	Throttled, Dying, Aborted, Early, Deferred, Spot, Recommended, ImageGone, Provided, FellBack,
-	Tolerated, Evicted, TaskSetScaled, TaskSetPrimary, TaskSetDeleted,
+	Tolerated, Evicted, Limited, TaskSetScaled, TaskSetPrimary, TaskSetDeleted,
 }
 
 // BalanceMoved is a point of runs with balancing.

@@ -129,7 +129,8 @@ func (c *Checker) hasViolation(later map[string]bool) bool {
 // findViolation describes a rule that some task violates where it is, or returns "".
 func (h *RowHistory) findViolation(without map[string]bool) string {
 	for _, i := range h.sortedInstances() {
-		if why := cmp.Or(h.ExceededMetric(i, without), h.ExceededResource(i, without)); why != "" {
+		if why := cmp.Or(h.ExceededMetric(i, without), h.ExceededResource(i, without),
+			h.exceededReservation(i, without)); why != "" {
 			return why
 		}
 	}
@@ -189,6 +190,21 @@ func (h *RowHistory) ExceededMetric(i *cluster.Instance, without map[string]bool
 		if unbuffered, _ := metricLimits(h.ConfigurationRow(), i, name); used.metrics[name] > unbuffered {
 			return fmt.Sprintf("instance %s has %d of %s, which is above %d", i.ID, used.metrics[name], name,
 				unbuffered)
+		}
+	}
+	return ""
+}
+
+// exceededReservation describes a metric of which the instance holds more than applications have left
+// of it, or returns "".
+func (h *RowHistory) exceededReservation(i *cluster.Instance, without map[string]bool) string {
+	q := RoomQuery{Without: without}
+	used := h.usageOf(i, q)
+	for _, name := range MetricNames {
+		unbuffered, _ := metricLimits(h.ConfigurationRow(), i, name)
+		if reserved := h.reservedOn(i, name, q, nil); used.metrics[name]+reserved > unbuffered {
+			return fmt.Sprintf("instance %s has %d of %s and %d reserved, which is above %d", i.ID, used.metrics[name],
+				name, reserved, unbuffered)
 		}
 	}
 	return ""

@@ -31,6 +31,7 @@ func (c *Checker) checkSpec(p *newPlacement) {
 	}
 	c.checkDomains(p)
 	c.checkMetrics(p)
+	c.checkApplication(p)
 	c.coverSpec(p)
 }
 

@@ -57,7 +57,7 @@ func (h *RowHistory) WhyRejected(spec *TaskSpec, i *cluster.Instance, q RoomQuer
 	if why := h.fullDomain(spec, i, q); why != "" {
 		return why
 	}
-	return h.lackingResource(spec, i, q)
+	return cmp.Or(h.lackingResource(spec, i, q), h.applicationRefuses(spec, i, q))
 }
 
 // ruleHolds reports whether a rule of that priority is in force.
@@ -235,6 +235,20 @@ func (h *RowHistory) lackingMetric(spec *TaskSpec, i *cluster.Instance, used usa
 			return fmt.Sprintf("%s: %d and %d more, of %d", m.Name, used.metrics[m.Name], m.Load, total)
 		}
 	}
+	if len(c.Applications) == 0 {
+		return ""
+	}
+	for _, name := range MetricNames {
+		unbuffered, total := metricLimits(c, i, name)
+		if q.Unbuffered {
+			total = unbuffered
+		}
+		load, after := spec.loadOf(name), h.reservedOn(i, name, q, spec)
+		if load+after > h.reservedOn(i, name, q, nil) && used.metrics[name]+load+after > total {
+			return fmt.Sprintf("%s: %d, %d more and %d reserved for applications, of %d", name, used.metrics[name],
+				load, after, total)
+		}
+	}
 	return ""
 }
 
@@ -291,6 +305,24 @@ func (h *RowHistory) isQuiet() bool {
 	for id := range h.InstanceRows {
 		if h.now().Sub(h.touchedAt[id]) < MaxStaleness {
 			return false
+		}
+	}
+	return true
+}
+
+// isCertain reports whether no instance changed and no task ended recently, so that every decision
+// must have counted for applications what counts now. Tasks that were placed are always known.
+func (h *RowHistory) isCertain() bool {
+	for id := range h.InstanceRows {
+		if len(h.recentVersions(id)) > 0 {
+			return false
+		}
+	}
+	for _, owned := range h.ByOwner {
+		for key := range owned {
+			if at := h.Changes[key].inactiveAt; !at.IsZero() && h.now().Sub(at) < MaxStaleness {
+				return false
+			}
 		}
 	}
 	return true

@@ -198,7 +198,7 @@ func (h *RowHistory) definitionOf(clusterName, name string) *cluster.TaskDefinit
 // known.
 func (h *RowHistory) findOverlooked(spec *TaskSpec, q RoomQuery) *cluster.Instance {
 	if h.now().Sub(h.Changes[state.KeyOf(spec.Def)].At) < MaxStaleness ||
-		(spec.Policy != "" || spec.dependsOnOtherTasks()) && !h.isQuiet() {
+		(spec.Policy != "" || spec.dependsOnOtherTasks() || h.IsLimited(spec)) && !h.isQuiet() {
 		return nil
 	}
 	q.withRecent = true
