@@ -59,6 +59,28 @@ func TestPlacement_Application(t *testing.T) {
 		w.advance(2 * time.Minute)
 		wantCount(t, "tasks running with more in all", w.with(cluster.TaskRunning), 5)
 	})
+	t.Run("LeavesADrainingInstanceAtTheFullTotal", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 4096, 8192)
+		w.limit(cluster.Application{Metrics: map[string]cluster.ApplicationMetric{"connections": {TotalCapacity: 30}}})
+		w.ofShop("web", 3, 10)
+		w.advance(2 * time.Minute)
+		wantCount(t, "tasks running", w.with(cluster.TaskRunning), 3)
+		drained := w.with(cluster.TaskRunning)[0].Instance
+		leaving := len(placed(w.wanted()))
+		w.drain(drained)
+		for range 60 { // the replacement starts first: three tasks run at each moment
+			w.advance(5 * time.Second)
+			if n := len(w.with(cluster.TaskRunning)); n < 3 {
+				t.Fatalf("%d tasks run while one instance of %d drains", n, leaving)
+			}
+		}
+		wantCount(t, "tasks wanted after the drain", w.wanted(), 3)
+		want(t, "tasks on the drained instance", placed(w.with(cluster.TaskRunning))[drained], 0)
+		w.scale("web", 4)
+		w.advance(2 * time.Minute)
+		wantCount(t, "tasks wanted above the total", w.wanted(), 3)
+	})
 	t.Run("KeepsReservedRoomFromOthers", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
