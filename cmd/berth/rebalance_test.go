@@ -91,7 +91,9 @@ func TestRebalance(t *testing.T) {
 
 // isProgress reports whether nothing but the progress of a search was printed, as a slow machine
 // does after two seconds.
-func isProgress(printed string) bool { return printed == "" || strings.HasPrefix(printed, "searching: ") }
+func isProgress(printed string) bool {
+	return printed == "" || strings.HasPrefix(printed, "searching: ")
+}
 
 // A saved cluster whose three tasks share one of three instances gets two moves.
 func TestRebalanceDryRun(t *testing.T) {
