@@ -370,7 +370,7 @@ func TestEachTimeoutIsWoken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openSteps(t, true, 1, 2, cluster.UpdateConfig{})
 			_, err := s.API.Services.UpdateService(t.Context(), operation.UpdateService{Cluster: home, Name: "web",
-				MinHealthy: new(100), MaxPercent: new(100)})
+				MinHealthy: new(100), MaxPercent: new(101)})
 			s.check(err)
 			s.begin(operation.UpdateNodeGroupVersion{Force: force})
 			s.await("a node is drained", func() bool { return len(s.draining(nil)) == 1 })
