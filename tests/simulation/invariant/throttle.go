@@ -24,12 +24,19 @@ func isFailedStart(t *cluster.Task) bool {
 		t.StopCode)
 }
 
+// reportDelay is how late the report of a failed start may come and still be counted (S7).
+const reportDelay = 30 * time.Minute
+
 // StartAttempts returns what became of the starts of a revision's tasks, in order of time. If known
-// is set, it leaves out failures so recent that a decision may not know of them.
+// is set, it leaves out failures so recent that a decision may not know of them, and those reported
+// too late to be counted.
 func (c *Checker) StartAttempts(owner, revision string, known bool) []model.StartAttempt {
 	var out []model.StartAttempt
 	for key, t := range c.ByOwner[owner] {
 		if t.Revision != revision || known && !c.isSettled(key) && t.Started.IsZero() {
+			continue
+		}
+		if known && isFailedStart(t) && c.Changes[key].At.Sub(t.Stopped.Time()) > reportDelay {
 			continue
 		}
 		if try, ok := c.attemptOf(t); ok {
