@@ -19,10 +19,12 @@ func TestCallersOf(t *testing.T) {
 	}{
 		"Default": {want: problem.Callers{API: " --endpoint-url " + client.DefaultEndpoint,
 			Others: " --endpoint-url " + client.DefaultEndpoint}},
-		"Environment":       {all: local, want: problem.Callers{}},
-		"OnlyECS":           {ecs: local, want: problem.Callers{Others: flag}},
-		"Flag":              {of: client.Endpoint{Endpoint: local}, want: problem.Callers{Berth: " --endpoint " + local, API: flag, Others: flag}},
-		"FlagBesideAnother": {of: client.Endpoint{Endpoint: local}, all: "http://127.0.0.1:8", want: problem.Callers{Berth: " --endpoint " + local, API: flag, Others: flag}},
+		"Environment": {all: local, want: problem.Callers{}},
+		"OnlyECS":     {ecs: local, want: problem.Callers{Others: flag}},
+		"Flag": {of: client.Endpoint{Endpoint: local},
+			want: problem.Callers{Berth: " --endpoint " + local, API: flag, Others: flag}},
+		"FlagBesideAnother": {of: client.Endpoint{Endpoint: local}, all: "http://127.0.0.1:8",
+			want: problem.Callers{Berth: " --endpoint " + local, API: flag, Others: flag}},
 		"Stack": {of: client.Endpoint{Stack: "prod", Profile: "ops", Region: "eu-west-1"}, want: problem.Callers{
 			Berth:  " --stack prod --profile ops --region eu-west-1",
 			Proxy:  "berth proxy --stack prod --profile ops --region eu-west-1 --",

@@ -142,7 +142,7 @@ func (a *Application) UnusedReservation(use *ApplicationUse, n int) int64 {
 }
 
 // ReservedLoad returns how much of the metric applications have reserved on the instance and do not
-// use. It is free for nobody else (P12).
+// use. No other service may use it (P12).
 func (v *InstanceView) ReservedLoad(metric int) (reserved int64) {
 	for _, a := range v.snap.applications {
 		for n := range a.Limits {

@@ -100,7 +100,7 @@ func TestWordsOfWrongTypes(t *testing.T) {
 	}
 }
 
-// forwarding is ECS as far as it remembers the body that it got.
+// forwarding is an ECS that records the body it received.
 type forwarding struct{ body string }
 
 func (f *forwarding) Forward(_ context.Context, _ string, body []byte) (int, []byte, error) {

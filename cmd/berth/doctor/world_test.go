@@ -110,7 +110,8 @@ func (f *Facts) addCluster(name string, n int) {
 		Providers: map[string]*cluster.CapacityProvider{
 			"p": {Name: "p", Group: name + "-group", Clusters: []string{name}}}}}}
 	c.ECS.Got.Status = "ACTIVE"
-	g := Group{Name: name + "-group", Max: 6, OnDemand: []string{"m5.large"}, Tags: map[string]string{handler.OwnerTag: f.Stack.Name}}
+	g := Group{Name: name + "-group", Max: 6, OnDemand: []string{"m5.large"},
+		Tags: map[string]string{handler.OwnerTag: f.Stack.Name}}
 	g.Template.Got = Template{Name: "workers", Version: "7", Profile: "node", UserData: userData("ECS_CLUSTER=" + name)}
 	g.Template.Got.Roles.Got = []InstanceRole{{Name: "node",
 		Role: Read[Role]{Got: Role{Managed: []string{"arn:aws:iam::aws:policy/service-role" + agentPolicy}}}}}

@@ -235,7 +235,7 @@ func latestPerInstance(dues []*state.Due) []*state.Due {
 }
 
 // recheckInstance records what ECS says now of the instance that a due row names; now is nil if ECS
-// does not have it. It reports whether the instance is still unavailable and has to be checked again.
+// does not have it. It reports whether the instance is still unavailable and must be checked again.
 func (h *Handler) recheckInstance(
 	ctx context.Context, o *observe.Observer, d *state.Due, now *cluster.Instance,
 ) (unavailable bool, err error) {

@@ -72,7 +72,7 @@ func isWithin(d time.Duration, at, now time.Time) bool {
 // The heartbeats of the last round and of this one say when each lifecycle hook was last told to
 // wait.
 //
-// At most 20 calls are made within a second, and the next look goes on: a thousand instances that end
+// At most 20 calls are made within a second, and the next look continues: a thousand instances that end
 // together would otherwise take the calls of the whole account.
 func (e *execution) drainTerminating(ctx context.Context, before, now map[string]time.Time) error {
 	terminating := slices.Sorted(maps.Keys(now))

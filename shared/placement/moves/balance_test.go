@@ -312,7 +312,7 @@ func TestBalanceGoals(t *testing.T) {
 	}
 }
 
-// Instances that are to be emptied are those that take least, or in each fault domain as many: then
+// The instances to empty are those that take least, or in each fault domain as many: then
 // the one of another domain goes before a second one of the same, although it takes more.
 func TestEmptiedInstancesAreOverDomains(t *testing.T) {
 	for overDomains, want := range map[bool]string{false: "[a b]", true: "[a c]"} {

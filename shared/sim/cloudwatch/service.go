@@ -30,7 +30,7 @@ func NewService(k *kernel.Kernel, eventSource string) *Service {
 // evaluated.
 func (c *Service) ObserveMetrics(f func(s *Series, now time.Time)) { c.observe = f }
 
-// ServeUsage lets f give the values of metrics that nobody publishes: what the account uses now. It
+// ServeUsage lets f give the values of metrics that are not published: what the account uses now. It
 // is called in a step.
 func (c *Service) ServeUsage(f func(namespace, name string, dimensions map[string]string) (float64, bool)) {
 	c.usage = f

@@ -119,7 +119,7 @@ func (d definition) bounds(machine string) bool {
 }
 
 // HasRoom reports whether one more machine of an instance type may be launched. Every simulated
-// machine is On-Demand. Quotas that nobody has changed have room. It belongs in a step.
+// machine is On-Demand. Unchanged quotas have room. It belongs in a step.
 func (s *Service) HasRoom(machine string) bool {
 	t, _ := ec2.InstanceType(machine)
 	for _, d := range definitions {
