@@ -33,6 +33,7 @@ type balancing struct {
 type balancingState struct {
 	Moving   int     `json:"moving"` // tasks now
 	Left     int     `json:"left"`   // moves that are still worth it
+	Unsteady int     `json:"unsteadyServices"`
 	Distance float64 `json:"distance"`
 }
 
@@ -75,7 +76,8 @@ func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := balancingState{Moving: whatif.MovingCount(snap), Left: len(plan.Moves), Distance: plan.Before.Distance}
+	now := balancingState{Moving: whatif.MovingCount(snap), Left: len(plan.Moves), Unsteady: len(plan.Unsteady),
+		Distance: plan.Before.Distance}
 	if now != b.last {
 		b.last, b.changed = now, time.Now()
 	}
@@ -86,8 +88,9 @@ func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
 	return plan, nil
 }
 
-// follow looks until no task moves and no move is worth it. Failures to read are retried: the moves
-// do not depend on them.
+// follow looks until no task moves, every service is steady, so that its tasks may move, and no move
+// is worth it. It does not wait for good for a service that is not steady. Failures to read are
+// retried: the moves do not depend on them.
 func (b *balancing) follow(ctx context.Context) error {
 	for failures := 0; ; {
 		select {
@@ -96,7 +99,7 @@ func (b *balancing) follow(ctx context.Context) error {
 		case <-time.After(b.command.Every):
 		}
 		before := b.last
-		_, err := b.look(ctx)
+		plan, err := b.look(ctx)
 		switch {
 		case err == nil:
 			failures = 0
@@ -115,8 +118,10 @@ func (b *balancing) follow(ctx context.Context) error {
 			}
 		}
 		switch {
-		case b.last.Moving+b.last.Left == 0:
+		case b.last.Moving+b.last.Left+b.last.Unsteady == 0:
 			return nil
+		case b.last.Moving+b.last.Left == 0 && time.Since(b.changed) > b.quiet:
+			return plan.PrintUnsteady(b.streams.err)
 		case time.Since(b.changed) > b.quiet:
 			return fmt.Errorf("%d moves are left, and none was begun in %s: Berth makes way for drains and for tasks "+
 				"that wait, and drops what gains little; `berth status` shows what waits", b.last.Left, b.quiet)

@@ -118,7 +118,17 @@ func TestRebalanceDryRun(t *testing.T) {
 		code, text, errs := berth(append(args, "--most", "1")...)
 		if code != 0 || !isProgress(errs) || !strings.Contains(text, "   1. web: task t-") ||
 			!strings.Contains(text, "gain so far 0.3333") || !strings.Contains(text, "After: distance 0.3333") ||
-			!strings.HasSuffix(text, "1 moves, cost 1.\n") {
+			!strings.HasSuffix(text, "Service web: 1 move.\n1 move, cost 1.\n") {
+			t.Errorf("exit code %d, %q, %q", code, text, errs)
+		}
+	})
+	t.Run("Unsteady", func(t *testing.T) {
+		rows := balanceRows()
+		rows[len(rows)-1].(*cluster.Service).Steady = false
+		file := writeTestFile(t, "unsteady.rows", savedRows(t, rows...))
+		code, text, errs := berth("rebalance", "--dry-run", "--snapshot", file)
+		if code != 0 || !isProgress(errs) || !strings.HasSuffix(text,
+			"Service web is not steady: until it is, its tasks stay where they are.\nNo moves are worth it.\n") {
 			t.Errorf("exit code %d, %q, %q", code, text, errs)
 		}
 	})

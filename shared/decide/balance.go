@@ -85,7 +85,8 @@ func (c *Changes) mayUnbalance() bool {
 // balanceTasks begins moves that balance the cluster. It returns how long to wait before looking
 // again: some have begun, or the limits allow none now, or others need the room first. It returns 0
 // if nothing is left to do until something changes. With once, it was asked for: it does not rely
-// on changes, and balances services that do not have it switched on as well.
+// on changes, so it looks again while what it began settles, and balances services that do not have
+// it switched on as well.
 func balanceTasks(
 	view *clusterView, commits *plan.Builder, settings *cluster.Rebalancing, once bool,
 ) (wait time.Duration) {
@@ -113,7 +114,13 @@ func balanceTasks(
 			fewestBalanceSteps+balanceStepsPerTask*view.snap.TaskCount()))},
 		Seed: commits.SeedFor("balance"),
 	})
-	if err != nil || len(found.Moves) == 0 { // an error says that numbers are too large to be compared
+	if err != nil { // numbers are too large to be compared
+		return 0
+	}
+	if len(found.Moves) == 0 {
+		if once && used.isRecent && hasUnsteady(view, owners) {
+			return settings.IntervalTime()
+		}
 		return 0
 	}
 	movers := balanceMovers(view, owners)
@@ -158,8 +165,25 @@ func waitForRoom(view *clusterView) (longest time.Duration) {
 	return longest
 }
 
-// balanceUse is what balancing has used of its limits.
+// hasUnsteady reports whether a service whose tasks may move is not steady yet: its tasks stay
+// until it is.
+func hasUnsteady(view *clusterView, owners map[string]moves.Owner) bool {
+	for _, s := range view.snap.Services {
+		if _, known := owners[s.Short]; known && !s.Steady {
+			return true
+		}
+	}
+	return false
+}
+
+// settlingTime is how long balancing that was asked for waits at most, after it has begun a move,
+// for services to be steady: one whose tasks always fail never is.
+const settlingTime = 15 * time.Minute
+
+// balanceUse is what balancing has used of its limits, and whether a move has begun within
+// settlingTime.
 type balanceUse struct {
+	isRecent                       bool
 	atOnce, inWindow               int
 	serviceAtOnce, serviceInWindow map[string]int // by short key
 }
@@ -173,6 +197,9 @@ func countBalanceMoves(view *clusterView, window time.Duration) *balanceUse {
 		if t.IsActive() && isReplacing(view, t) {
 			out.atOnce++
 			out.serviceAtOnce[t.Owner]++
+		}
+		if t.Balances && cluster.RemainingWait(t.CreatedAt.Time().Add(settlingTime), view.now, settlingTime) > 0 {
+			out.isRecent = true
 		}
 		if t.Balances && cluster.RemainingWait(t.CreatedAt.Time().Add(window), view.now, window) > 0 {
 			out.inWindow++

@@ -100,6 +100,17 @@ func TestPlacement_Balancing(t *testing.T) {
 		want(t, "fewest running", least(), 6)
 		wantCount(t, "due rows", w.dues(), 0)
 	})
+	// Each look falls into a move, while the service is not steady, until its last task has stopped.
+	t.Run("OnRequestUntilNothingIsLeft", func(t *testing.T) {
+		w := balancedWorld(t, &cluster.Rebalancing{IntervalSeconds: 1, ServiceMovesAtOnce: 1}, cluster.Rules{})
+		w.instances("j", 2, 4096, 8192)
+		w.advance(15 * time.Minute)
+		want(t, "error", w.api.Clusters.RequestBalance(ctx, prod), nil)
+		w.advance(15 * time.Minute)
+		want(t, "most tasks of an instance after the request", w.fullest(), 2)
+		w.advance(30 * time.Minute)
+		wantCount(t, "due rows", w.dues(), 0)
+	})
 	t.Run("OnRequestOfNoCluster", func(t *testing.T) {
 		err := newWorld(t).api.Clusters.RequestBalance(ctx, "other")
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found")

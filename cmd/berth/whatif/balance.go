@@ -19,8 +19,10 @@ type BalanceAnswer struct {
 	Before BalanceState  `json:"before"`
 	After  BalanceState  `json:"after"`
 	Moves  []BalanceMove `json:"moves"`
-	Cost   int           `json:"cost"`  // of all moves
-	Steps  int64         `json:"steps"` // of the search
+	// Unsteady are the services whose tasks stay until the service is steady.
+	Unsteady []string `json:"unsteadyServices,omitempty"`
+	Cost     int      `json:"cost"`  // of all moves
+	Steps    int64    `json:"steps"` // of the search
 }
 
 // BalanceState says how far a cluster is from being balanced. Distance is the weighted sum of the
@@ -72,9 +74,10 @@ type BalanceSearch struct {
 // except of those for which balancing is switched off, and protected ones.
 func PlanBalance(snap *snapshot.Snapshot, b BalanceSearch) (*BalanceAnswer, error) {
 	m := newModel(snap)
+	owners := specs.Balancers(snap, specs.NewCache(snap), true)
 	plan, err := m.planner.Balance(moves.BalanceRequest{
 		Request: moves.Request{
-			Owners: specs.Balancers(snap, specs.NewCache(snap), true), Most: b.Most,
+			Owners: owners, Most: b.Most,
 			Keep: func(t *cluster.Task) bool {
 				p := snap.Protection(t.Owner, t.ID)
 				return p != nil && p.Until.After(b.Now)
@@ -87,6 +90,12 @@ func PlanBalance(snap *snapshot.Snapshot, b BalanceSearch) (*BalanceAnswer, erro
 	}
 	out := &BalanceAnswer{Before: stateOf(&plan.Before), After: stateOf(&plan.After), Moves: []BalanceMove{},
 		Cost: plan.Cost, Steps: plan.Steps}
+	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
+		s := snap.Services[name]
+		if _, known := owners[s.Short]; known && !s.Steady && s.Rules.Rebalancing != cluster.SwitchOff {
+			out.Unsteady = append(out.Unsteady, name)
+		}
+	}
 	names := m.serviceNames()
 	for _, x := range plan.Moves {
 		out.Moves = append(out.Moves, BalanceMove{x.Task, names[x.Owner], x.From, x.To, x.Cost, x.Gain, x.Why})
@@ -113,6 +122,7 @@ func (a *BalanceAnswer) Print(w io.Writer) error {
 			m.Why,
 			m.Gain)
 	}
+	p.printUnsteady(a.Unsteady)
 	if len(a.Moves) == 0 {
 		p.printLine("No moves are worth it.")
 		return p.err
@@ -123,10 +133,24 @@ func (a *BalanceAnswer) Print(w io.Writer) error {
 		byService[m.Service]++
 	}
 	for _, name := range slices.Sorted(maps.Keys(byService)) {
-		p.printLine("Service %s: %d moves.", name, byService[name])
+		p.printLine("Service %s: %s.", name, CountNoun(byService[name], "move"))
 	}
-	p.printLine("%d moves, cost %d.", len(a.Moves), a.Cost)
+	p.printLine("%s, cost %d.", CountNoun(len(a.Moves), "move"), a.Cost)
 	return p.err
+}
+
+// PrintUnsteady writes for people which services' tasks stay, and why.
+func (a *BalanceAnswer) PrintUnsteady(w io.Writer) error {
+	p := &printer{w: w}
+	p.printUnsteady(a.Unsteady)
+	return p.err
+}
+
+// printUnsteady writes that the tasks of these services stay.
+func (p *printer) printUnsteady(services []string) {
+	for _, name := range services {
+		p.printLine("Service %s is not steady: until it is, its tasks stay where they are.", name)
+	}
 }
 
 // printBalance writes how far the cluster is from being balanced.
