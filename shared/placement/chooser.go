@@ -176,12 +176,13 @@ const relaxationSteps = 2
 
 // relaxationAt returns the rules to give up in a step. Step 0 gives up what the configuration
 // ignores (a negative priority). Later steps serve tasks that are still unplaced: step 1 also gives
-// up rules of priority 2, step 2 those of priority 1. Rules of priority 0 always bind.
+// up rules of priority 2, which is the highest, step 2 those of priority 1. Rules of priority 0
+// always bind.
 func relaxationAt(p *cluster.Priorities, step int) relaxation {
 	out := relaxation(0)
 	for bit, priority := range [...]cluster.Priority{p.Placement, p.Capacity, p.FaultDomain, p.UpgradeDomain,
 		p.Affinity} {
-		if priority < 0 || step > 0 && int(priority) > relaxationSteps-step {
+		if priority < 0 || int(priority) > relaxationSteps-step {
 			out |= 1 << bit
 		}
 	}

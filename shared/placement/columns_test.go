@@ -72,6 +72,19 @@ func TestLabelsOfIDs(t *testing.T) {
 	expectOrder(t, c, 1001)
 }
 
+// A change of an instance's row changes no label, although there is room for another one.
+func TestLabelsOutlastChangesOfRows(t *testing.T) {
+	c := labelled("a", "d", "c", "b")
+	before := slices.Clone(c.idLabel)
+	for i, v := range c.views {
+		v.Status = cluster.InstanceDraining
+		c.observeRow(i, v)
+	}
+	if expectOrder(t, c, 4); !slices.Equal(before, c.idLabel) {
+		t.Errorf("the labels were %d, and are %d", before, c.idLabel)
+	}
+}
+
 // Until the changes of both are applied, two instances may have one id: one that left, and one that
 // came back in another place.
 func TestTwoInstancesOfOneID(t *testing.T) {

@@ -208,9 +208,6 @@ func updateStatic(e *Engine, i int) {
 	for _, regions := range e.caches.regionMaps {
 		regions.updateInstance(i, &e.columns)
 	}
-	for _, t := range e.caches.templates {
-		t.stale = true
-	}
 }
 
 // ensureMetric returns the index of the metric and fills its columns if they are new.

@@ -95,6 +95,40 @@ func TestDomainsFollowConstraintsOfTheCall(t *testing.T) {
 	}
 }
 
+// The domains of a service follow its constraints, also where those are ignored: within a call, as a
+// full scan's do, and after each change of a task, as a new engine's do.
+func TestDomainsFollowConstraints(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 10 {
+			h := &oracle.History{World: oracle.GenWorld(t)}
+			h.Config = &cluster.Configuration{Head: cluster.Head{Cluster: "c", Rev: 1}, Priorities: cluster.Priorities{
+				Placement: rapid.SampledFrom([]cluster.Priority{0, -1}).Draw(t, "constraints count")}}
+			for _, i := range h.Instances {
+				i.Status, i.AgentConnected = cluster.InstanceActive, true
+				domain := rapid.SampledFrom([]string{"fd:/a", "fd:/b", "fd:/c"}).Draw(t, "domain")
+				oracle.Attribute(cluster.AttributeFaultDomain, domain)(i)
+			}
+			h.Snap = h.World.Snapshot(1)
+			h.Engine = placement.New(h.Snap)
+			x, err := constraint.ParseQuery(rapid.SampledFrom([]string{"runningTasksCount < 2", "task:group == g",
+				"not(task:group == g)"}).Draw(t, "constraint"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := placement.Request{Count: rapid.IntRange(1, 6).Draw(t, "count"), Target: 4,
+				Spec: &placement.Spec{Owner: "web", Group: "g", Constraints: []*constraint.Expression{x},
+					DomainPolicy: cluster.PolicyDifference}}
+			checkPlaced(t, h.World, r, h.Engine.Place(r))
+			for range 3 {
+				h.ChangeTask(t)
+				if diff := cmp.Diff(placement.New(h.Snap).Place(r), h.Engine.Place(r)); diff != "" {
+					t.Fatalf("the answer is another one than a new engine's:\n%s", diff)
+				}
+			}
+		}
+	})
+}
+
 // freedChanges notes whether the changes that the engine reads may have made room.
 type freedChanges struct {
 	index  []int

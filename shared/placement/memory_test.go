@@ -196,3 +196,18 @@ func TestEstimateCountsEachPart(t *testing.T) {
 		}
 	}
 }
+
+// Owners whose refusals are equal share them, and the estimate counts them once: with another owner
+// it grows by less than one number for each instance.
+func TestEstimateCountsSharedRefusalsOnce(t *testing.T) {
+	const n = 1000
+	e := New(memorySnapshot(n))
+	before := 0
+	for _, owner := range []string{"a", "b"} {
+		before = estimateMemory(e)
+		e.Place(Request{Spec: &Spec{Owner: owner, Needs: cluster.Resources{CPU: 1 << 50}}, Count: 1})
+	}
+	if more := estimateMemory(e) - before; more >= 8*n {
+		t.Errorf("the second owner adds %d to the estimate, for %d instances", more, n)
+	}
+}

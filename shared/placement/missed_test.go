@@ -97,7 +97,7 @@ func changeHalf(s *snapshot.Snapshot, owner string) {
 		x := *s.Instances[fmt.Sprintf("i-%03d", 2*n+1)].Instance
 		x.Rev++
 		x.Attributes = maps.Clone(x.Attributes)
-		x.Attributes["rack"] = fmt.Sprint((n + 1) % 5)
+		x.Attributes["rack"] = fmt.Sprint((n + 2) % 5) // other instances than before are in rack 1
 		s.Put(&x)
 	}
 }

@@ -25,6 +25,37 @@ func TestPlaceEqualsFullScan(t *testing.T) {
 	})
 }
 
+// Where applications are scarce, too, Place answers as the full scan does: both services of the world
+// are of one application, whose limits nearly every request meets, and nothing else is scarce.
+func TestPlaceKeepsToApplications(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := oracle.GenWorld(t)
+		limits := cluster.Application{MaximumNodes: rapid.IntRange(0, 4).Draw(t, "most nodes"),
+			Metrics: map[string]cluster.ApplicationMetric{}}
+		for _, metric := range []string{"m", "n"} {
+			limits.Metrics[metric] = cluster.ApplicationMetric{
+				NodeCapacity:  rapid.Int64Range(0, 12).Draw(t, "most on a node"),
+				TotalCapacity: rapid.Int64Range(0, 40).Draw(t, "most in all"),
+				Reservation:   rapid.Int64Range(0, 12).Draw(t, "kept on a node"),
+			}
+		}
+		w.Config.Applications = map[string]cluster.Application{"shop": limits}
+		for _, s := range w.Services {
+			s.Rules.Application = "shop"
+			s.Rules.Metrics = []cluster.Metric{{Name: "m", Load: rapid.Int64Range(0, 4).Draw(t, "load")},
+				{Name: "n", Load: rapid.Int64Range(0, 4).Draw(t, "load")}}
+		}
+		for _, i := range w.Instances {
+			i.Status, i.AgentConnected = cluster.InstanceActive, true
+		}
+		r := oracle.GenRequest(t, w)
+		r.Spec = &placement.Spec{Owner: "web", Loads: r.Spec.Loads, Application: "shop"}
+		r.Instances, r.Refused = nil, nil
+		r.Count = rapid.IntRange(1, 8).Draw(t, "tasks")
+		checkPlaced(t, w, r, placement.New(w.Snapshot(1)).Place(r))
+	})
+}
+
 // checkPlaced compares an answer with the full scan's. If chance decides, any of the scan's best
 // will do. If domain rules leave a task without a place, the engine may move others of the same
 // call: then it must place more than the scan, and keep every rule in force.

@@ -143,29 +143,32 @@ func (o *stopScan) end(t *cluster.Task) {
 
 // A task in an overfull domain stops, even if the youngest task of the domain is replaced by one in
 // another domain already, and alone on its instance. i1 to i5 are in one domain, which counts four
-// tasks, i6 and i7 in another one, which counts two.
+// tasks, i6 and i7 in another one, which counts two. Upgrade domains count as fault domains do.
 func TestAReplacedTaskDoesNotHideItsDomain(t *testing.T) {
-	var rows []state.Row
-	var candidates []*cluster.Task
-	for n := 1; n <= 7; n++ {
-		domain := "fd:/a"
-		if n > 5 {
-			domain = "fd:/b"
+	for divided, shared := range map[string]string{cluster.AttributeFaultDomain: cluster.AttributeUpgrade,
+		cluster.AttributeUpgrade: cluster.AttributeFaultDomain} {
+		var rows []state.Row
+		var candidates []*cluster.Task
+		for n := 1; n <= 7; n++ {
+			domain := "fd:/a"
+			if n > 5 {
+				domain = "fd:/b"
+			}
+			id := fmt.Sprintf("i%d", n)
+			task := oracle.Task(fmt.Sprintf("t%d", n), id)
+			task.CreatedAt = cluster.At(time.Unix(int64(1000-n), 0))
+			if n == 7 {
+				task.Replaces = "t1"
+			}
+			rows = append(rows, task, oracle.Instance(id, oracle.Attribute(divided, domain),
+				oracle.Attribute(shared, "fd:/all")))
+			candidates = append(candidates, task)
 		}
-		id := fmt.Sprintf("i%d", n)
-		task := oracle.Task(fmt.Sprintf("t%d", n), id)
-		task.CreatedAt = cluster.At(time.Unix(int64(1000-n), 0))
-		if n == 7 {
-			task.Replaces = "t1"
+		r := placement.Request{Spec: &placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference}, Count: 1,
+			Target: 5}
+		got := placement.New(oracle.SnapshotOf(rows...)).ChooseStops(r, candidates)
+		if want := "t2"; oracle.IDs(got) != want {
+			t.Errorf("%s: %q stop, expected %q", divided, oracle.IDs(got), want)
 		}
-		rows = append(rows, task, oracle.Instance(id, oracle.Attribute(cluster.AttributeFaultDomain, domain),
-			oracle.Attribute(cluster.AttributeUpgrade, "u")))
-		candidates = append(candidates, task)
-	}
-	r := placement.Request{Spec: &placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference}, Count: 1,
-		Target: 5}
-	got := placement.New(oracle.SnapshotOf(rows...)).ChooseStops(r, candidates)
-	if want := "t2"; oracle.IDs(got) != want {
-		t.Errorf("%q stop, expected %q", oracle.IDs(got), want)
 	}
 }
