@@ -206,7 +206,11 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Mo
 	mayStop := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
 	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != moves.StopFirst
 	m.moving, m.whyNotBegun = true, "no instance has room for the moves that must come first"
-	if !mayStop && m.allowed.Moves.StartFirst == 0 {
+	switch {
+	case mayStop || m.allowed.Moves.StartFirst > 0:
+	case len(m.allowed.Next.Older) > 0:
+		m.whyNotBegun = "its deployment comes first"
+	default:
 		m.whyNotBegun = "none of its tasks may be replaced now"
 	}
 	switch {
@@ -274,11 +278,11 @@ func concludeMoves(
 }
 
 // isAtRest reports whether the service will not change by itself: its tasks that are not RUNNING
-// have no instance.
+// have no instance, and a deployment, if there is one, waits for room.
 func isAtRest(view *clusterView, m *mover) bool {
 	p := m.allowed
 	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() &&
-		len(p.Next.Older) == 0 &&
+		(len(p.Next.Older) == 0 || p.Next.Blocked != nil) &&
 		p.Next.Pending == view.snap.ProvisioningCount(m.service.Short)
 }
 

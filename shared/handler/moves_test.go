@@ -530,3 +530,26 @@ func TestMovesTakeRoomElsewhereIfTheirsIsGone(t *testing.T) {
 		})
 	}
 }
+
+// Moves that wait for a deployment which finds no room are not held to be on their way: zones are
+// evened out only while no moves are.
+func TestMovesOfAStuckDeployment(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 2, 4096, 8192)
+	w.governed(2, cluster.Rules{NodeConstraint: "NodeName == i000"})
+	w.ecs.define(definition("large", 1, 40960, 80000))
+	_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
+		TaskDefinition: "large"})
+	want(t, "error", err, nil)
+	w.advance(time.Minute)
+	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
+	want(t, "error", err, nil)
+	w.advance(30 * time.Minute)
+	s := w.service("web").Service
+	want(t, "moving", s.Moving, false)
+	want(t, "why not", s.Unrepaired, "its deployment comes first")
+	_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
+		TaskDefinition: "web"})
+	want(t, "error", err, nil)
+	want(t, "tasks where they may be, after another deployment", w.rest(2)["i001"], 2)
+}
