@@ -34,6 +34,9 @@ func TestReadme(t *testing.T) {
 	shell := newShell(t, 2*time.Minute)
 	var ran []string
 	for _, command := range commands {
+		if strings.HasPrefix(command, "make ") {
+			continue // what berth stands for, and how to check the code
+		}
 		out := shell.runCommand(strings.ReplaceAll(command, defaultEndpoint, berth))
 		for _, check := range readmeChecks {
 			if strings.HasPrefix(command, check.command) {
@@ -188,42 +191,68 @@ func sectionOf(t *testing.T, document, heading string) string {
 	return section
 }
 
-// commandsOf returns the shell commands of a document that set up or use the AWS CLI.
-func commandsOf(t *testing.T, document string) []string {
-	t.Helper()
-	commands := shellCommands(readDocument(t, document))
-	if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "="+defaultEndpoint) }) {
-		t.Fatalf("%s does not say to use %s", document, defaultEndpoint)
+// firstWords matches the first line of commands that set up the AWS CLI, use it, or store its
+// output in a variable, of Berth's own command, also behind a prompt, and of other programs.
+var firstWords = regexp.MustCompile(
+	`^ {0,2}(\$ )?([A-Z_]+=\S+ )*(export AWS_|[A-Z]+=\$\(aws |aws [a-z]|(\.cache/bin/|go run \./cmd/)?berth( [a-z-]|$)|` +
+		`(curl|go|make|podman|sam|tar) [a-z-])`)
+
+// shellCommands finds the commands in the blocks of a Markdown text, indented or fenced, without
+// prompts and comments. A line that ends in a backslash, or within quotes, continues on the next.
+func shellCommands(text string) (commands []string) {
+	command, fence := "", ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "```") {
+			if fence == "" {
+				fence = line
+			} else {
+				fence = ""
+			}
+		}
+		code, indented := strings.CutPrefix(line, "    ")
+		if !indented && fence != "```" && fence != "```sh" || command == "" && !firstWords.MatchString(code) {
+			continue
+		}
+		if code, _, _ = strings.Cut(code, "  #"); command == "" {
+			code = strings.TrimPrefix(strings.TrimLeft(code, " "), "$ ")
+		}
+		command += strings.TrimRight(code, " ")
+		if strings.HasSuffix(command, `\`) || unclosed(command) {
+			command += "\n"
+			continue
+		}
+		commands, command = append(commands, command), ""
 	}
 	return commands
 }
 
-// usesAWS matches commands that set up the AWS CLI, use it, or store its output in a variable, and
-// those of Berth's own command.
-var usesAWS = regexp.MustCompile(`^(export AWS_|aws [a-z]|\.cache/bin/berth |[A-Z]+=\$\(aws )`)
-
-// shellCommands finds the commands in the indented blocks of a Markdown text. A line that ends in a
-// backslash continues on the next.
-func shellCommands(text string) (commands []string) {
-	command := ""
-	for line := range strings.Lines(text) {
-		code, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
-		if !indented || command == "" && !usesAWS.MatchString(code) {
-			continue
+// unclosed reports whether a command ends within quotes.
+func unclosed(command string) bool {
+	var quote rune
+	escaped := false
+	for _, r := range command {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped = true
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote = r
+		case r == quote:
+			quote = 0
 		}
-		command += code
-		if !strings.HasSuffix(code, `\`) {
-			commands, command = append(commands, command), ""
-			continue
-		}
-		command += "\n"
 	}
-	return commands
+	return quote != 0
 }
 
 func TestShellCommands(t *testing.T) {
-	got := shellCommands("Text\n\n    make run  # x\n    export AWS_A=b   # c\n\n    aws ecs x \\\n        '{\"a\": 1}'\n    aws ecs y\n\n    aws CLI\n    B=$(aws eks z)\n\naws ecs none\n")
-	want := []string{"export AWS_A=b   # c", "aws ecs x \\\n    '{\"a\": 1}'", "aws ecs y", "B=$(aws eks z)"}
+	got := shellCommands("Text\n\n    export AWS_A=b   # c\n\n    aws ecs x \\\n        '{\"a\": 1}'\n" +
+		"    aws ecs y '[\n    1]'\n    aws ecs w \"\\\"it's\n    1\"\n\n    aws CLI\n    berth:metrics = x\n    B=$(aws eks z)\n" +
+		"    $ berth status\n    1 problem\n         aws ecs output\n    A=b berth doctor\n\naws ecs none\n" +
+		"- List\n\n      aws ecs v \\\n        1\n\n```\n$ berth whatif\n2 tasks\n```\n```sh\naws ecs u\n```\n```go\ngo none\n```\naws ecs none\n")
+	want := []string{"export AWS_A=b", "aws ecs x \\\n    '{\"a\": 1}'", "aws ecs y '[\n1]'", "aws ecs w \"\\\"it's\n1\"",
+		"B=$(aws eks z)", "berth status", "A=b berth doctor", "aws ecs v \\\n    1", "berth whatif", "aws ecs u"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -233,13 +262,15 @@ func TestShellCommands(t *testing.T) {
 type shell struct {
 	t   *testing.T
 	env []string
+	// dir is where commands run, if not in the test's folder.
+	dir string
 	// timeout is how long one command may take.
 	timeout time.Duration
 }
 
 func newShell(t *testing.T, patience time.Duration) *shell {
-	return &shell{t, append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull,
-		"AWS_SHARED_CREDENTIALS_FILE="+os.DevNull), patience}
+	return &shell{t: t, timeout: patience, env: append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull,
+		"AWS_SHARED_CREDENTIALS_FILE="+os.DevNull)}
 }
 
 var (
@@ -261,7 +292,7 @@ func (s *shell) runCommand(command string) string {
 	ctx, cancel := context.WithTimeout(s.t.Context(), s.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.Env = s.env
+	cmd.Env, cmd.Dir = s.env, s.dir
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -287,6 +318,12 @@ func startBerth(t *testing.T) string {
 	if want := strings.TrimPrefix(defaultEndpoint, "http://"); err != nil || !strings.Contains(string(help), want) {
 		t.Errorf("berth up does not listen on %s by default (%v): %s", want, err, help)
 	}
-	cmd := exec.Command(bin, "up", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	return runBerth(t, bin, "--data", filepath.Join(t.TempDir(), "data"))
+}
+
+// runBerth runs `berth up` with flags on a free port, and returns its endpoint.
+func runBerth(t *testing.T, bin string, flags ...string) string {
+	t.Helper()
+	cmd := exec.Command(bin, append([]string{"up", "--listen", "127.0.0.1:0"}, flags...)...)
 	return servicemodel.ForTests(t, root).Proxy(t, process.StartServer(t, cmd))
 }
