@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/cmd/berth/chart/charttest"
 	"berth/cmd/berth/pack"
 )
 
@@ -40,18 +41,23 @@ func TestReports(t *testing.T) {
 			"too many on an instance, now: 66.67 %; too many on an instance, after: 0 %",
 			"Distance from balanced after each move",
 			"2 moves, cost 2."}},
+		"reassign": {[]string{"rebalance", "--instance", writeTestFile(t, "model.txt", reassignModel), "--assignment",
+			writeTestFile(t, "start.txt", reassignStart), "--steps", "5000", "--out", filepath.Join(t.TempDir(), "new.txt")},
+			[]string{"Cost of the assignment; before: 60; after: 27", "Cost after each move of the plan; cost: 27 at the end",
+				"cost          27, before 60"}},
 	} {
 		file := filepath.Join(t.TempDir(), "out.html")
 		args := append(c.args[:len(c.args):len(c.args)], "--report", file)
-		if code, _, errs := berth(args...); code != 0 {
+		code, printed, errs := berth(args...)
+		if code != 0 {
 			t.Fatalf("%s: exit code %d, %s", name, code, errs)
 		}
 		page, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range append(c.want, "<code>berth "+strings.Join(args, " ")+"</code>",
-			`<figure class="chart">`) {
+		charttest.CheckReport(t, page, printed)
+		for _, text := range append(c.want, "<code>berth "+strings.Join(args, " ")+"</code>") {
 			if !strings.Contains(string(page), text) {
 				t.Errorf("%s: %q is missing in\n%s", name, text, page)
 			}

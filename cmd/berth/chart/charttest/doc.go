@@ -1,0 +1,2 @@
+// Package charttest checks the reports that commands write.
+package charttest
