@@ -141,3 +141,25 @@ func TestIndexFollowsGrowth(t *testing.T) {
 		check()
 	}
 }
+
+// Blocks of an index in which no instance has room are not looked at: of 2000 instances, of which one
+// has room, no more are checked than a block has.
+func TestBlocksWithoutRoomAreSkipped(t *testing.T) {
+	s := memorySnapshot(2000)
+	for n := range 2000 {
+		if n == 1234 {
+			continue
+		}
+		full := putTask(s, fmt.Sprint("t", n), "other", fmt.Sprintf("i-%03d", n))
+		more := *full
+		more.Rev, more.Needs = 2, cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 8192}
+		s.Put(&more)
+	}
+	e := New(s)
+	r := Request{Spec: &Spec{Owner: "web", Scoring: BestFit, Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1}},
+		Count: 1}
+	got := e.Place(r)
+	if len(got.Placed) != 1 || got.Placed[0].Instance != "i-1234" || e.InstanceVisits() > maxBlock {
+		t.Errorf("placed %v after %d checks", got.Placed, e.InstanceVisits())
+	}
+}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"pgregory.net/rapid"
+
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/placement/eligibility"
@@ -367,4 +369,24 @@ func TestEvicts(t *testing.T) {
 			t.Errorf("tasks that tolerate %q must leave an instance with %q: %t", c.tolerations, c.taints, got)
 		}
 	}
+}
+
+// Under domain rules, tasks go to the requested instances in the order of the request, as far as the
+// domains admit them: one that admits none at first may do so after others have got theirs.
+func TestPlaceOnRequestedInstancesOfDomains(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 5 {
+			w := oracle.GenWorld(t)
+			w.Config = oracle.Configuration(cluster.Configuration{})
+			for _, i := range w.Instances {
+				i.Status, i.AgentConnected = cluster.InstanceActive, true
+				domain := rapid.SampledFrom([]string{"fd:/a", "fd:/a", "fd:/a", "fd:/b", "fd:/c"}).Draw(t, "domain")
+				oracle.Attribute(cluster.AttributeFaultDomain, domain)(i)
+			}
+			r := placement.Request{Count: rapid.IntRange(1, 12).Draw(t, "count"), Target: 6,
+				Instances: rapid.Permutation(oracle.Names(w.Instances)).Draw(t, "order"),
+				Spec:      &placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference}}
+			checkPlaced(t, w, r, placement.New(w.Snapshot(1)).Place(r))
+		}
+	})
 }

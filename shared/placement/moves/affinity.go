@@ -22,7 +22,7 @@ func (e *Planner) addParents(owners map[string]Owner) {
 		if _, known := owners[name]; name == "" || known {
 			continue
 		}
-		if e.parents[name] == nil || len(e.parents) > mostParents {
+		if e.parents[name] == nil {
 			if len(e.parents) > mostParents {
 				clear(e.parents)
 			}
@@ -95,12 +95,9 @@ func countApart(s *assignment, t int32, sign int) {
 	}
 }
 
-// countChildren adds (sign 1) or removes (-1) the children on the instance, as apart. It is called
-// while the parent has no task there.
+// countChildren adds (sign 1) or removes (-1) the children on the instance that are apart while a task
+// of their parent is nowhere: after it has left, or before it comes.
 func countChildren(s *assignment, parent, i int32, sign int) {
-	if i < 0 || len(s.problem.owners[parent].children) == 0 || s.ownerTasksOn(parent, i) > 0 {
-		return
-	}
 	eachChildOn(s, parent, i, func(t int32) bool {
 		countApart(s, t, sign)
 		return true

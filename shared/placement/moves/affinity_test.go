@@ -131,16 +131,19 @@ func TestAffinityConcernsOwnChildrenAlone(t *testing.T) {
 	}
 }
 
-// If affinity is given up for a child that cannot follow, the others follow all the same.
+// If affinity is given up for a child that cannot follow, the others follow all the same, before it or
+// after it in the order of ids.
 func TestChildrenFollowWhereOneCannot(t *testing.T) {
 	bound := attached("bound", "parent")
 	bound.Attributes = []string{"rack=1"}
-	p := plan([]state.Row{oracle.Configuration(cluster.Configuration{Priorities: cluster.Priorities{Affinity: 1}}),
-		oracle.Instance("a", oracle.Attribute("rack", "1")), oracle.Instance("b", oracle.Attribute("disk", "ssd")),
-		oracle.Task("p1", "a", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("bound")),
-		oracle.Task("c2", "a", oracle.Owner("free"))},
-		movers(&placement.Spec{Owner: "parent", Attributes: []string{"disk=ssd"}}, bound, attached("free", "parent")))
-	expectMoves(t, p, "p1: a > b, c2: a > b")
+	for _, free := range []string{"c0", "c2"} {
+		p := plan([]state.Row{oracle.Configuration(cluster.Configuration{Priorities: cluster.Priorities{Affinity: 1}}),
+			oracle.Instance("a", oracle.Attribute("rack", "1")), oracle.Instance("b", oracle.Attribute("disk", "ssd")),
+			oracle.Task("p1", "a", oracle.Owner("parent")), oracle.Task("c1", "a", oracle.Owner("bound")),
+			oracle.Task(free, "a", oracle.Owner("free"))}, movers(bound, attached("free", "parent"),
+			&placement.Spec{Owner: "parent", Attributes: []string{"disk=ssd"}}))
+		expectMoves(t, p, "p1: a > b, "+free+": a > b")
+	}
 }
 
 // A child that has to leave takes its parent along, which moves first: until it is there, the child
@@ -217,5 +220,19 @@ func TestBalanceMovesParentsWithTheirChildren(t *testing.T) {
 	m.Keep = func(task *cluster.Task) bool { return task.Owner[:5] == "child" }
 	if p := planBalance(t, rows, m, 20_000, 1); len(p.Moves) > 0 {
 		t.Errorf("%+v, although the children must stay", p.Moves)
+	}
+}
+
+// A parent stays while affinity binds and its child may not be moved at all, although its move would
+// repair two rules for one that it breaks.
+func TestParentsStayWhereAChildMayNotMove(t *testing.T) {
+	m := movers(&placement.Spec{Owner: "parent", Attributes: []string{"disk=ssd"}}, attached("child", "parent"))
+	m.Keep = func(t *cluster.Task) bool { return t.Owner == "child" }
+	p := plan([]state.Row{oracle.Instance("a", oracle.Metric("m", 10)),
+		oracle.Instance("b", oracle.Attribute("disk", "ssd")),
+		oracle.Task("p1", "a", oracle.Owner("parent"), oracle.Load(20)),
+		oracle.Task("c1", "a", oracle.Owner("child"))}, m)
+	if expectMoves(t, p, ""); len(p.Unrepaired) != 2 {
+		t.Errorf("left: %v, expected that p1 is not where it should be, and that a is overloaded", p.Unrepaired)
 	}
 }

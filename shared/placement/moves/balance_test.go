@@ -353,6 +353,21 @@ func TestEmptiedInstancesByTheGatheredMetric(t *testing.T) {
 	}
 }
 
+// The loads of several gathered metrics count in multiples of their means, 162.5 of m and 3.5 of n:
+// b has 1.5 in all, and a 2.3, although that has the least of m.
+func TestEmptiedInstancesByAllGatheredMetrics(t *testing.T) {
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{
+		Rebalancing: &cluster.Rebalancing{EmptyMetrics: []string{"m", "n"}, EmptyInstances: 1}})}
+	for id, loads := range map[string]map[string]int64{"a": {"m": 100, "n": 6}, "b": {"m": 150, "n": 2},
+		"c": {"m": 200, "n": 3}, "d": {"m": 200, "n": 3}} {
+		rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 1000),
+			oracle.Metric("n", 1000)), oracle.Task("t"+id, id, func(t *cluster.Task) { t.Reported = loads }))
+	}
+	if p := planBalance(t, rows, movers(packed("web")), 20_000, 1); len(p.Moves) != 1 || p.Moves[0].From != "b" {
+		t.Errorf("%+v, expected that b is emptied", p.Moves)
+	}
+}
+
 // Of two metrics the heavier one decides, and of two tasks the cheaper one moves.
 func TestBalanceWeighs(t *testing.T) {
 	rows := []state.Row{oracle.Configuration(cluster.Configuration{})}
@@ -370,6 +385,15 @@ func TestBalanceWeighs(t *testing.T) {
 	if want := "m on a goes from 100 to 50, on b from 0 to 50; the mean is 50"; len(p.Moves) > 0 &&
 		p.Moves[0].Why != want {
 		t.Errorf("it says %q", p.Moves[0].Why)
+	}
+	e := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).Scoped()
+	if !e.FindsNothing(movers(dear, cheap)) {
+		t.Fatal("a rule is broken")
+	}
+	scoped, err := e.Balance(moves.BalanceRequest{Request: movers(dear, cheap), Budget: rebalance.Budget{Steps: 20_000},
+		Seed: 1})
+	if err != nil || len(scoped.Moves) != len(p.Moves) {
+		t.Errorf("%+v, %v: with many tasks, expected the same moves, although no rule is broken", scoped, err)
 	}
 }
 

@@ -403,12 +403,12 @@ func TestGoalsOf(t *testing.T) {
 		Rebalancing: &cluster.Rebalancing{
 			Weights:      map[string]float64{"off": 1, "gathered": 0.5, "on": 0.7, "MEMORY": 0.2},
 			EmptyMetrics: []string{"gathered"},
-			SafetyLevels: map[string]float64{"on": 0.8, "CPU": 0.6, "MEMORY": 0.5}, EmptyInstances: 1,
+			SafetyLevels: map[string]float64{"on": 0.8, "CPU": 0.6, "MEMORY": 0.5, "set": 0.9}, EmptyInstances: 1,
 			EmptyOverDomains: true,
 		}})}
 	for n := range 5 {
 		rows = append(rows, oracle.Instance(fmt.Sprintf("i%d", n), oracle.Metric("off", 1), oracle.Metric("on", 1),
-			oracle.Metric("gathered", 1)))
+			oracle.Metric("gathered", 1), oracle.Metric("set", 1)))
 	}
 	rows = append(rows, oracle.Instance("down", oracle.Disconnected))
 	read := func() *moves.Goals {
@@ -417,7 +417,8 @@ func TestGoalsOf(t *testing.T) {
 		return g
 	}
 	want := []moves.MetricGoal{{Name: "CPU", Safety: 0.6}, {Name: "MEMORY", Weight: 0.2, Safety: 0.5},
-		{Name: "gathered", Weight: 0.5, Gather: true}, {Name: "off"}, {Name: "on", Weight: 0.7, Safety: 0.8}}
+		{Name: "gathered", Weight: 0.5, Gather: true}, {Name: "off"}, {Name: "on", Weight: 0.7, Safety: 0.8},
+		{Name: "set", Weight: 0.1, Safety: 0.9}}
 	if g := read(); !slices.Equal(g.Metrics, want) || g.EmptyCount != 1 || !g.EmptyOverDomains {
 		t.Errorf("%+v", g)
 	}

@@ -19,22 +19,13 @@ func (s *branchSearch) lowerBound() score {
 	}
 	for _, v := range s.focus {
 		if need := requiredRelief(s, v, out); need > 0 {
-			cost, moves := coverCost(s, v, need, costAllowance(s, &out))
+			cost, moves := coverCost(s, v, need, s.bestScore.cost-out.cost)
 			out.cost += cost
 			out.moves += moves
 			break
 		}
 	}
 	return out
-}
-
-// costAllowance returns what a solution may cost from here on to be as good as the best one. Tasks
-// that cost more need not be considered.
-func costAllowance(s *branchSearch, out *score) int {
-	if out.compareRules(&s.bestScore, lowestLevel) < 0 || out.buffer.compare(s.bestScore.buffer) < 0 {
-		return math.MaxInt // it may be better at any cost
-	}
-	return s.bestScore.cost - out.cost
 }
 
 // scoreOutside returns the violations that are not among those of the search. No move of the search
@@ -150,7 +141,9 @@ func requiredRelief(s *branchSearch, v openViolation, bound score) int64 {
 }
 
 // coverCost returns the least cost, and the fewest moves, of tasks that together take at least need
-// off a cell. The cost is that of the fractional knapsack, which is never above the true one.
+// off a cell. The cost is that of the fractional knapsack, which is never above the true one. Tasks
+// that cost more than allowed need not be considered: at that cost, only a solution that repairs more
+// is better than the best one, and a bound that repairs more is better at any cost.
 //
 // For example, 50 must leave, and there are tasks of 30 that costs 1 and of 40 that costs 15. Two
 // moves are needed. The cheapest relief is the first task and half of the second: 1 + 7.5, so that

@@ -17,7 +17,6 @@ import (
 // newProblem copies the problem from the snapshot, so that searches can change loads and domains
 // freely. With a request, its tasks are newcomers.
 func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
-	e.engine.Sync()
 	owners := maps.Clone(m.Owners)
 	if owners == nil {
 		owners = map[string]Owner{}

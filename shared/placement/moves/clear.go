@@ -39,9 +39,6 @@ func clearInstance(s *branchSearch, newcomer int32) (best []plannedMove) {
 				s.setDecision(t, undecided)
 			}
 		}
-		if s.steps < 0 {
-			break
-		}
 	}
 	return best
 }

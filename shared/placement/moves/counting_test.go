@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/tests/oracle"
@@ -61,6 +62,56 @@ func TestScoresOfMovesEqualTheirDefinition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An attempt to order moves that ends without success leaves nothing behind, even if it has taken a
+// task off its instance. Here A stops, B goes to its place, and then neither D nor E can start first,
+// nor can A start beside D.
+func TestOrdersThatFailLeaveNothing(t *testing.T) {
+	m := func(capacity int64) oracle.Option { return oracle.Metric("m", capacity) }
+	task := func(id, on, owner string, load int64) *cluster.Task {
+		return oracle.Task(id, on, oracle.Owner(owner), oracle.Load(load))
+	}
+	request := movers(anyTask("stops"), anyTask("stays"))
+	request.Owners["stays"] = moves.Owner{Spec: anyTask("stays"), StartFirst: true}
+	x := moves.NewTrial(moves.NewPlanner(placement.New(oracle.SnapshotOf(oracle.Instance("i1", m(11)),
+		oracle.Instance("i2", m(20)), oracle.Instance("i3", m(12)), task("A", "i1", "stops", 11),
+		task("B", "i2", "stops", 8), task("D", "i2", "stays", 12), task("E", "i3", "stays", 9)))), request, nil)
+	start := x.State()
+	for _, move := range [][2]string{{"A", "i2"}, {"B", "i1"}, {"D", "i3"}, {"E", "i2"}} {
+		x.MoveTo(move[0], move[1])
+	}
+	if before := x.State(); x.Sequence() || x.State() != before {
+		t.Errorf("putting the moves in order succeeds, or changes\n%sto\n%s", before, x.State())
+	}
+	for range 4 {
+		x.Undo()
+	}
+	if x.State() != start {
+		t.Errorf("undone, the moves leave\n%sinstead of\n%s", x.State(), start)
+	}
+}
+
+// A task may not stay where a device, a port or a load is too much, and where all of them suffice it
+// may, whatever the others there use.
+func TestWhereTasksMayStay(t *testing.T) {
+	one := cluster.Resources{GPUs: 1}
+	pinned := func(t *cluster.Task) { t.GPUs = []int{0} }
+	x := moves.NewTrial(moves.NewPlanner(placement.New(oracle.SnapshotOf(
+		oracle.Instance("from", oracle.GPUs(1)), oracle.Instance("full", oracle.GPUs(1), oracle.Metric("m", 10)),
+		oracle.Instance("free", oracle.GPUs(1), oracle.Metric("m", 10)),
+		oracle.Task("there", "full", oracle.Owner("other"), oracle.Needs(one), pinned, oracle.Load(5),
+			oracle.Ports(oracle.HTTP)), oracle.Task("device", "from", oracle.Needs(one), pinned),
+		oracle.Task("port", "from", oracle.Ports(oracle.HTTP)), oracle.Task("load", "from", oracle.Load(6)),
+		oracle.Task("small", "from", oracle.Load(5))))), movers(anyTask("web")), nil)
+	for task, mayStay := range map[string]bool{"device": false, "port": false, "load": false, "small": true} {
+		for instance, want := range map[string]bool{"full": mayStay, "free": true} {
+			if x.MoveTo(task, instance); x.MayStay(task) != want {
+				t.Errorf("whether %s may stay on %s is %v", task, instance, !want)
+			}
+			x.Undo()
+		}
+	}
 }
 
 func expectCounts(t *rapid.T, x *moves.Trial, w *oracle.MoveWorld) {

@@ -40,6 +40,18 @@ func TestEmptyPlansAreRemembered(t *testing.T) {
 	}
 }
 
+// After an owner has gone, plans without moves are remembered again.
+func TestEmptyPlansAreRememberedAfterAnOwnerHasGone(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 10)), oracle.Task("t", "a", oracle.Load(20)))
+	p, spec := moves.NewPlanner(placement.New(s)), anyTask("web")
+	p.PlanMoves(movers(spec, anyTask("other")))
+	left := movers(spec)
+	first := p.PlanMoves(left)
+	if n := testing.AllocsPerRun(10, func() { p.PlanMoves(left) }); n > 10 || p.PlanMoves(left) != first {
+		t.Errorf("the same request is planned again, with %g allocations", n)
+	}
+}
+
 // Each violation says where it is, how much is there, and what the limit is.
 func TestViolationsHaveTheirNumbers(t *testing.T) {
 	distinct, fast := anyTask("web"), anyTask("db")
@@ -168,7 +180,8 @@ func TestWhereATaskOfAnExchangeWaits(t *testing.T) {
 	}
 }
 
-// Four devices become free where each of four tasks has one: the reason names the newcomer.
+// Four devices, or ports, become free where each of four tasks has one: the reason names the newcomer.
+// Tasks that have none of them stay, although it would cost nothing to move them.
 func TestInstancesAreClearedOfDevices(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
 	for _, ports := range []bool{false, true} {
@@ -177,7 +190,11 @@ func TestInstancesAreClearedOfDevices(t *testing.T) {
 		spec := &placement.Spec{Owner: "new", Attributes: []string{"disk=ssd"}, Needs: cluster.Resources{GPUs: 4}}
 		if ports {
 			spec.Needs = cluster.Resources{}
+			rows = append(rows, oracle.Task("s1", "a", oracle.Owner("free"), oracle.Needs(one),
+				func(t *cluster.Task) { t.GPUs = []int{0} }))
 		}
+		rows = append(rows, oracle.Task("s2", "a", oracle.Owner("free")),
+			oracle.Task("s3", "a", oracle.Owner("free"), oracle.Ports(cluster.Port{Number: 70, Protocol: cluster.TCP})))
 		for n := range 4 {
 			at := func(t *cluster.Task) {
 				if t.Needs, t.GPUs = one, []int{n}; ports {
@@ -191,7 +208,7 @@ func TestInstancesAreClearedOfDevices(t *testing.T) {
 		}
 		r := placement.Request{Spec: spec, Count: 1}
 		p := moves.MakeRoomLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), r,
-			movers(anyTask("web")))
+			movers(anyTask("web"), &placement.Spec{Owner: "free", MoveCost: cluster.CostZero}))
 		if len(p.Moves) != 4 || !slices.Equal(p.Places, []string{"a"}) {
 			t.Fatalf("%+v", p)
 		}

@@ -372,8 +372,8 @@ func canRelieve(s *assignment, i, dim int32, need int64, tasks int) bool {
 			}
 		}
 	}
-	for at := 0; at < tasks && need > 0; at++ {
-		need -= largest[at]
+	for _, n := range largest[:tasks] {
+		need -= n
 	}
 	return need <= 0
 }

@@ -186,6 +186,28 @@ func TestPlanMoves(t *testing.T) {
 		spec.Attributes = []string{"disk=ssd"} // what the task definition requires, not a rule
 		expectMoves(t, plan(rows, movers(spec)), "")
 	})
+	t.Run("NothingWhereCapacityIsSwitchedOff", func(t *testing.T) {
+		rows := []state.Row{oracle.Configuration(cluster.Configuration{}), oracle.Instance("a", oracle.Metric("m", 10)),
+			oracle.Instance("b", oracle.Metric("m", 100)), oracle.Task("t1", "a", oracle.Load(20))}
+		expectMoves(t, plan(rows, movers(anyTask("web"))), "t1: a > b")
+		rows[0] = oracle.Configuration(cluster.Configuration{Priorities: cluster.Priorities{Capacity: -1}})
+		if p := plan(rows, movers(anyTask("web"))); len(p.Violations)+len(p.Moves) > 0 {
+			t.Fatalf("an ignored rule is broken: %+v", p)
+		}
+	})
+	t.Run("ToWhereTasksAreThatDoNotRunYet", func(t *testing.T) {
+		x, err := constraint.ParseQuery("runningTasksCount < 1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
+		for last, want := range map[cluster.TaskStatus]string{cluster.TaskRunning: "", "": "t1: a > b"} {
+			rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b"),
+				oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("o1", "b", oracle.Owner("other"), oracle.Load(0),
+					func(t *cluster.Task) { t.Last = last })}
+			expectMoves(t, plan(rows, movers(spec)), want)
+		}
+	})
 	t.Run("LeavesWhatGroupsForbid", func(t *testing.T) {
 		x, err := constraint.ParseQuery("not(task:group == service:db)")
 		if err != nil {
@@ -336,6 +358,20 @@ func TestMakeRoom(t *testing.T) {
 			t.Fatal(p.Moves[0].Why)
 		}
 	})
+	// One of the tasks has room at once, which is no move and comes first: t2 needs the buffer of c.
+	// The moves that the other one needs are numbered without it.
+	t.Run("MovesAreNumberedWithoutNewcomers", func(t *testing.T) {
+		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(
+			oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+			oracle.Instance("a", oracle.Metric("m", 12)), oracle.Instance("b", oracle.Metric("m", 8)),
+			oracle.Instance("c", oracle.Metric("m", 5)), oracle.Instance("d", oracle.Metric("m", 12)),
+			oracle.Task("t1", "a", oracle.Load(6)), oracle.Task("t2", "b", oracle.Load(5))))).MakeRoom(
+			placement.Request{Spec: large.Spec, Count: 2}, movers(anyTask("web")))
+		expectMoves(t, p, "t2: b > c, t1: a > b")
+		if len(p.Places) != 2 || len(p.Moves[0].After) > 0 || !slices.Equal(p.Moves[1].After, []int{0}) {
+			t.Errorf("%+v, expected that the second move waits for the first", p)
+		}
+	})
 	t.Run("NoMovesWhereItIsImpossible", func(t *testing.T) {
 		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(scattered...))).MakeRoom(
 			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}},
@@ -389,6 +425,62 @@ func TestDevicesOfForeignTasksAreNotAssigned(t *testing.T) {
 			oracle.Task("t", "a", oracle.Needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
 		}
 		expectMoves(t, plan(rows, movers(spec)), want)
+	}
+}
+
+// Shares of devices that fit in some order are found to fit, in whatever order the tasks come: the
+// share of 500 has to go where 500 is left, and both of 300 where 600 is left.
+func TestLargeSharesAreAssignedFirst(t *testing.T) {
+	share := func(milli int32, devices ...int) oracle.TaskOption {
+		return func(t *cluster.Task) { t.Needs, t.GPUs = cluster.Resources{GPUs: 1, GPUMilli: milli}, devices }
+	}
+	for largest := range 3 {
+		rows := []state.Row{oracle.Instance("a", oracle.GPUs(3)),
+			oracle.Instance("b", oracle.GPUs(2), oracle.Attribute("disk", "ssd")),
+			oracle.Task("o1", "b", oracle.Owner("other"), share(400, 0)),
+			oracle.Task("o2", "b", oracle.Owner("other"), share(500, 1))}
+		for n := range 3 {
+			milli := int32(300)
+			if n == largest {
+				milli = 500
+			}
+			rows = append(rows, oracle.Task(fmt.Sprint("t", n), "a", share(milli, n)))
+		}
+		p := plan(rows, movers(&placement.Spec{Owner: "web", Attributes: []string{"disk=ssd"}}))
+		if len(p.Moves) != 3 || len(p.Unrepaired) > 0 {
+			t.Errorf("t%d has 500: moves are %q, left: %+v", largest, summary(p), p.Unrepaired)
+		}
+	}
+}
+
+// Of equal tasks a search tries one. Tasks are equal if their loads are, reported or not.
+func TestEqualTasksAreTriedOnce(t *testing.T) {
+	steps := func(reported map[string]int64) int {
+		rows := []state.Row{&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"}, ServiceSpec: cluster.ServiceSpec{
+				Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "m", Load: 5}, {Name: "n", Load: 5}}}}}}
+		for _, id := range []string{"a", "b", "c"} { // no other takes a task
+			rows = append(rows, oracle.Instance(id, oracle.Metric("m", 4), oracle.Metric("n", 40)))
+		}
+		for n := range 4 {
+			task := oracle.Task(fmt.Sprint("t", n), "a")
+			task.Service, task.Reported = "web", map[string]int64{"m": 5, "n": 5}
+			if n%2 == 0 {
+				task.Reported = reported
+			}
+			rows = append(rows, task)
+		}
+		p := plan(rows, movers(anyTask("web")))
+		if len(p.Moves) > 0 || len(p.Unrepaired) != 1 {
+			t.Errorf("%+v, expected no moves", p)
+		}
+		return p.Steps
+	}
+	all := steps(map[string]int64{"m": 5, "n": 5})
+	for _, reported := range []map[string]int64{nil, {"m": 5}, {"n": 5}} {
+		if n := steps(reported); n != all {
+			t.Errorf("with %v reported the search takes %d steps, and %d with all", reported, n, all)
+		}
 	}
 }
 

@@ -287,6 +287,27 @@ func TestWatchNoticesThatAParentHasGone(t *testing.T) {
 	}
 }
 
+// A constraint that depends on tasks binds new ones alone: it takes no instance out of the domains
+// whose tasks the watch compares. Two tasks are in domain 1 and none in 2, where something else runs.
+func TestWatchCountsDomainsWithoutDynamicConstraints(t *testing.T) {
+	x, err := constraint.ParseQuery("runningTasksCount < 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []state.Row
+	for n, domain := range []int{0, 1, 1, 2} {
+		id := fmt.Sprint("i", n)
+		rows = append(rows, oracle.Instance(id, oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprint("fd:/", domain))),
+			oracle.Task("t"+id, id, oracle.Owner([]string{"web", "other"}[n/3])))
+	}
+	m := movers(&placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference,
+		Constraints: []*constraint.Expression{x}})
+	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
+	if found := p.Violations(m); len(found) != 1 || p.FindsNothing(m) {
+		t.Errorf("broken is %+v, expected one rule, and that the watch finds it", found)
+	}
+}
+
 // Without owners nothing may move, also to make room.
 func TestNobodysTasksMove(t *testing.T) {
 	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 10)),

@@ -2,6 +2,7 @@ package moves
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"berth/shared/cluster"
@@ -107,27 +108,19 @@ func affectedTasks(p *problem, e *Planner, m *Request, affected map[int32]bool) 
 // addRelatives adds the owners with an affinity and their parents, if a task of either may move: to
 // know where a task may go, a problem needs all tasks of both.
 func addRelatives(p *problem, m *Request, affected map[int32]bool, owners map[string]bool) {
-	if !p.hasAffinity {
-		return
-	}
-	isParent := map[string]bool{}
-	for _, o := range m.Owners {
-		isParent[o.Spec.Affinity] = true
-	}
+	mayMove := maps.Clone(owners)
 	for i := range affected {
 		for _, t := range p.instances[i].view.Tasks {
-			if o, known := m.Owners[t.Owner]; known && (o.Spec.Affinity != "" || isParent[t.Owner]) {
-				owners[t.Owner] = true
-			}
+			mayMove[t.Owner] = true
 		}
 	}
 	for child, o := range m.Owners {
-		if parent := o.Spec.Affinity; parent != "" && (owners[child] || owners[parent]) {
+		if parent := o.Spec.Affinity; parent != "" && (mayMove[child] || mayMove[parent]) {
 			owners[parent] = true
 		}
 	}
 	for child, o := range m.Owners { // all children of these parents
-		if parent := o.Spec.Affinity; parent != "" && owners[parent] {
+		if owners[o.Spec.Affinity] {
 			owners[child] = true
 		}
 	}

@@ -28,18 +28,13 @@ type sequencedMove struct {
 // sequenceMoves puts the moves in order. The assignment must be where they begin, and ends where
 // they end. Each move goes to a place that is free by then, without the buffer if possible. If none
 // can go, one task waits on a third instance, or is stopped first if none has room. done is false
-// if that is not allowed.
+// if that is not allowed: then some have moved, others not, and those that were to wait are nowhere.
 func sequenceMoves(s *assignment, stage searchStage, steps []plannedMove) (out []sequencedMove, done bool) {
 	q := &sequencer{assignment: s, stage: max(stage, stageBuffer), pending: slices.Clone(steps)}
 	for len(q.pending) > 0 {
 		if n, mode := q.nextReady(); n >= 0 {
 			q.carryOutMove(n, sequencedMove{plannedMove: q.pending[n], mode: mode, via: -1})
 		} else if !q.releaseTask() {
-			for _, step := range q.out {
-				if s.at[step.task] < 0 {
-					s.restoreTask(step.task)
-				}
-			}
 			return nil, false
 		}
 	}

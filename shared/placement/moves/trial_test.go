@@ -46,6 +46,14 @@ func (x *Trial) Move(draw func(n int) int) bool {
 	return true
 }
 
+// MoveTo moves a task to an instance, both by their ids.
+func (x *Trial) MoveTo(task, instance string) {
+	t := slices.IndexFunc(x.problem.tasks, func(t problemTask) bool { return t.id == task })
+	to := slices.IndexFunc(x.problem.instances, func(i problemInstance) bool { return i.id == instance })
+	x.before = append(x.before, x.score)
+	x.moveTask(int32(t), int32(to), openViolation{kind: mismatchedTask, task: int32(t)})
+}
+
 // Undo undoes the last move.
 func (x *Trial) Undo() {
 	last := len(x.before) - 1
@@ -65,8 +73,17 @@ func (x *Trial) Search() {
 	}
 }
 
-// Sequence looks for an order of the moves.
-func (x *Trial) Sequence() { countExchanges(x.assignment, stageFirst, 0) }
+// Sequence looks for an order of the moves, and reports whether there is one.
+func (x *Trial) Sequence() bool {
+	_, possible := countExchanges(x.assignment, stageFirst, 0)
+	return possible
+}
+
+// MayStay reports whether the task that has moved may stay where it is.
+func (x *Trial) MayStay(task string) bool {
+	t := slices.IndexFunc(x.problem.tasks, func(t problemTask) bool { return t.id == task })
+	return mayStay(x.assignment, stageBuffer, int32(t))
+}
 
 // Plan returns the moves so far in the order in which they can be carried out, or nil if there is
 // none, or a rule forbids that a task stays where it has gone. The trial ends.

@@ -133,6 +133,9 @@ func checkScores(t *rapid.T) (scored int) {
 	for _, row := range rows {
 		if task, ok := row.(*cluster.Task); ok {
 			d.tasks = append(d.tasks, task)
+			if task.Instance == "" { // some lack CPU first, others memory
+				task.Needs.Memory = task.Needs.Memory * rapid.Int64Range(1, 4).Draw(t, "memory") / 2
+			}
 		}
 	}
 	d.scorer = newEpoch(snapshotOf(rows...))
@@ -182,6 +185,53 @@ func TestScoresOfNewInstances(t *testing.T) {
 	p.Epoch()
 	if a, b := p.Score(s.Instances["a"], &needs), p.Score(s.Instances["b"], &needs); a != b || a == first {
 		t.Errorf("an instance that changed has score %g, a new one like it %g, and before %g", a, b, first)
+	}
+}
+
+// A mix that is learned again, after tasks and instances have come, gone or changed, has the pools and
+// prices of one that is learned for the first time.
+func TestMixLearnedAgainEqualsTheFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := snapshotOf(append(gpurows.GenCluster(t), gpurows.Instance("gone", 8, 1, "T4"),
+			gpurows.Instance("last", 8, 1, "V100"))...)
+		last := learnFromSnapshot(s, nil)
+		s.ApplyRecord(state.Record{Op: state.Remove, Old: s.Instances["gone"].Instance})
+		for n := range 3 {
+			again, first := learnFromSnapshot(s, last), learnFromSnapshot(s, nil)
+			for id, v := range s.Instances {
+				if len(v.GPUs) == 0 {
+					continue
+				}
+				got, want := again.pools[again.poolOfInstance(v)], first.pools[first.poolOfInstance(v)]
+				if got.poolKey != want.poolKey || got.price != want.price {
+					t.Fatalf("%s is in pool %+v, expected %+v", id, got, want)
+				}
+			}
+			last = again
+			for task := range s.Tasks() {
+				if task.Instance == "" && rapid.Bool().Draw(t, "changes") {
+					next := *task
+					next.Rev, next.Rules, next.TaskDefinition = task.Rev+1, nil, fmt.Sprint("any:", n+2)
+					s.Put(gpurows.OnModels(rapid.SampledFrom(gpurows.Models).Draw(t, "model"), &next))
+				}
+			}
+		}
+	})
+}
+
+// After all tasks ask for other instances, nothing of the pools before is left.
+func TestPoolsFollowRequirements(t *testing.T) {
+	waits := func(model string) *snapshot.Snapshot {
+		return snapshotOf(gpurows.Instance("t", 8, 1, "T4"), gpurows.Instance("v", 8, 1, "V100"),
+			gpurows.OnModels(model, gpurows.Task("waits", "", gpurows.Needs(1, 500))))
+	}
+	last := learnFromSnapshot(waits("T4"), nil)
+	s := waits("V100")
+	again := learnFromSnapshot(s, last)
+	for id, want := range map[string]uint64{"t": 0, "v": 1} {
+		if got := again.pools[again.poolOfInstance(s.Instances[id])].mask; got != want {
+			t.Errorf("the requirements that %s meets are %b, expected %b", id, got, want)
+		}
 	}
 }
 

@@ -111,7 +111,6 @@ func (f *freeShapes) shapeNumberOf(pool int32, v *snapshot.InstanceView) int32 {
 
 // addNewShape adds a new shape whose partial devices are in scratch.
 func (f *freeShapes) addNewShape(k freeShapeKey, whole int32) int32 {
-	f.scratch = slices.DeleteFunc(f.scratch, func(free int16) bool { return free == 0 })
 	slices.Sort(f.scratch)
 	id := int32(len(f.all))
 	f.all = append(f.all, freeShape{freeShapeKey: k, wholeDevices: whole, first: int32(len(f.arena)),

@@ -334,6 +334,23 @@ func checkPlan(t *testing.T, p *Problem, target []int32, plan *Plan) {
 	}
 }
 
+// Where two services that share no instance have two tasks each on one, the instance is free for a
+// service once both of its own tasks have left.
+func TestInstancesAreOccupiedUntilTheLastTaskLeaves(t *testing.T) {
+	p := freeProblem(3, 4, 2)
+	for task := range p.Tasks {
+		p.Tasks[task].Start = 0
+	}
+	p.Services[0].Exclusive, p.Services[1].Exclusive = true, true
+	a := newAssignment(p)
+	for n, task := range []int32{0, 2} { // of service 0
+		a.moveTask(task, int32(1+n))
+		if isOccupied := a.rules.isOccupied(0, 0); isOccupied != (n == 0) || !a.rules.isOccupied(1, 0) {
+			t.Errorf("after %d tasks left: whether the instance is occupied is %v", n+1, isOccupied)
+		}
+	}
+}
+
 // The bound of what assignments may cost is never below what one does.
 func TestCostBound(t *testing.T) {
 	for seed := range uint64(20) {
@@ -352,11 +369,14 @@ func TestCostBound(t *testing.T) {
 			{Capacity: []int64{200, 2000}, Safety: []int64{0, 0}}},
 		Tasks:     []Task{{Needs: []int64{10, 20}, Cost: 7}},
 		Balances:  []Balance{{First: 0, Second: 1, Ratio: 5, Weight: 2}},
+		Evens:     []Evenness{{Resource: 0, Weight: 2, Mean: 4}},
+		Spreads:   []Spread{{Service: 0, Weight: 5}},
 		Weights:   Weights{Task: 11, Service: 13, Distance: 17},
 		Distances: []int32{0, 4, 6, 0},
 	}
 	want := 10.*3 + 20 + // loads
 		2*(5*300+3000) + 2*(5*10+20) + // balances
+		2*(2.5*2.5+2) + 5*1 + // evenness of 10 over a mean of 4 on two instances, and a spread
 		7*11 + 13 + 6*17 // moves
 	if got := p.costBound(); got != want {
 		t.Errorf("the bound is %g, expected %g", got, want)

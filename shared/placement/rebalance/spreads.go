@@ -2,16 +2,12 @@ package rebalance
 
 // spreadCounts count the tasks of services in groups of instances, where a spread needs them.
 type spreadCounts struct {
-	ofService [][]int32 // spreads, per service; nil if there are none
+	ofService [][]int32 // spreads, per service
 	counts    [][]int64 // per spread and group; empty if each instance is its own group
 }
 
 func newSpreadCounts(p *Problem) spreadCounts {
-	c := spreadCounts{}
-	if len(p.Spreads) == 0 {
-		return c
-	}
-	c.ofService, c.counts = make([][]int32, len(p.Services)), make([][]int64, len(p.Spreads))
+	c := spreadCounts{make([][]int32, len(p.Services)), make([][]int64, len(p.Spreads))}
 	for n, x := range p.Spreads {
 		c.ofService[x.Service] = append(c.ofService[x.Service], int32(n))
 		groups := int32(0)
@@ -40,9 +36,6 @@ func (a *assignment) tasksInGroup(spread, i int32) (count int64) {
 // addToSpreads counts one more task of the service on the instance, before it is in the list of the
 // instance's tasks, and returns the change of the cost.
 func (a *assignment) addToSpreads(s, i int32) (change int64) {
-	if a.spreads.ofService == nil {
-		return 0
-	}
 	for _, n := range a.spreads.ofService[s] {
 		x := &a.problem.Spreads[n]
 		change += x.Weight * (2*a.tasksInGroup(n, i) + 1)
@@ -56,9 +49,6 @@ func (a *assignment) addToSpreads(s, i int32) (change int64) {
 // removeFromSpreads counts one task of the service less on the instance, after it has left the list
 // of the instance's tasks, and returns what that saves.
 func (a *assignment) removeFromSpreads(s, i int32) (saved int64) {
-	if a.spreads.ofService == nil {
-		return 0
-	}
 	for _, n := range a.spreads.ofService[s] {
 		x := &a.problem.Spreads[n]
 		if x.GroupOf != nil {
@@ -71,9 +61,6 @@ func (a *assignment) removeFromSpreads(s, i int32) (saved int64) {
 
 // spreadChange returns the change of what spreads cost if a task of the service moves.
 func (a *assignment) spreadChange(s, from, to int32) (change int64) {
-	if a.spreads.ofService == nil {
-		return 0
-	}
 	for _, n := range a.spreads.ofService[s] {
 		x := &a.problem.Spreads[n]
 		if x.GroupOf == nil || x.GroupOf[from] != x.GroupOf[to] {
@@ -86,9 +73,6 @@ func (a *assignment) spreadChange(s, from, to int32) (change int64) {
 // spreadCost returns what spreads cost more if a task of the service that is nowhere is put on the
 // instance.
 func (a *assignment) spreadCost(s, i int32) (cost int64) {
-	if a.spreads.ofService == nil {
-		return 0
-	}
 	for _, n := range a.spreads.ofService[s] {
 		cost += a.problem.Spreads[n].Weight * (2*a.tasksInGroup(n, i) + 1)
 	}

@@ -167,6 +167,10 @@ func TestCooling(t *testing.T) {
 	p := freeProblem(3, 1, 1)
 	p.Weights, p.Distances = Weights{Distance: 1}, []int32{0, 7, 13, 0, 0, 0, 0, 0, 0}
 	near(t, "average loss", newAnnealing(p, 1).averageLoss(), 10, 0.3)
+	// Moves that cost nothing are no losses.
+	p.Distances[1] = 0
+	near(t, "average loss", newAnnealing(p, 1).averageLoss(), 13, 0)
+	p.Distances[1] = 7
 	// Where no move is a loss, there is none on average.
 	near(t, "average loss", newAnnealing(freeProblem(3, 1, 1), 1).averageLoss(), 0, 0)
 	// Moves that the rules do not allow do not count.
@@ -196,5 +200,22 @@ func TestTaskOrder(t *testing.T) {
 	p.Tasks[2].Needs = p.Tasks[0].Needs
 	if o := newTaskOrder(p); !slices.Equal(o.bySize, []int32{3, 1, 0, 2}) {
 		t.Errorf("equal tasks are in the order %v", o.bySize)
+	}
+}
+
+// A journal keeps at most one move more than there are tasks: beyond that it keeps the best assignment.
+func TestJournalIsBounded(t *testing.T) {
+	j, at := journal{best: 10}, []int32{0, 1, 2}
+	for n := range int32(50) {
+		task := n % 3
+		from := at[task]
+		at[task] = n % 4
+		j.note(task, from)
+		if j.observe(20, at); len(j.undo) > len(at) {
+			t.Fatalf("%d moves are kept after %d", len(j.undo), n+1)
+		}
+	}
+	if want := []int32{0, 1, 2}; !slices.Equal(j.copied, want) {
+		t.Errorf("the best assignment is %v, expected %v", j.copied, want)
 	}
 }

@@ -14,9 +14,6 @@ func (a *assignment) dependentsOf(t int32) (out []int32) {
 		return nil
 	}
 	for _, x := range r.neededBy[s] {
-		if r.hoodCount(x, hood) == 0 {
-			continue
-		}
 		for _, u := range a.on[a.at[t]] {
 			if a.serviceOf[u] == x {
 				out = append(out, u)
