@@ -288,7 +288,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		Audit: cmp.Or(i.options.Audit, i.options.Log), Log: i.loggerFor("api")}, server)
 	server = chaos.Handler(i.AWS, i.mayBreakFleet, stsapi.Handler(i.identifyCaller, server))
 	if v := i.options.Verifier; v != nil {
-		server = v.Handler(server, func(r *http.Request, arn string) *http.Request {
+		server = v.Handler(i.options.Account.Region, server, func(r *http.Request, arn string) *http.Request {
 			return r.WithContext(transport.WithPrincipal(r.Context(), arn))
 		}, wire.WriteRefusal)
 	}

@@ -1,6 +1,7 @@
 package installation_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -18,9 +19,10 @@ import (
 	"berth/shared/wire/access"
 )
 
-// ask sends a signed request to the server and returns the answer.
+// ask sends a request, signed for a service in us-east-1 or, as "ecs@eu-west-1", in another Region, to
+// the server and returns the answer.
 func ask(
-	t *testing.T, server http.Handler, method, path, contentType, body, service string,
+	t *testing.T, server http.Handler, method, path, contentType, body, signedFor string,
 ) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
@@ -30,11 +32,11 @@ func ask(
 	if contentType == ecsJSON {
 		r.Header.Set("X-Amz-Target", "AmazonEC2ContainerServiceV20141113.ListClusters")
 	}
-	if service != "" {
+	if service, region, _ := strings.Cut(signedFor, "@"); service != "" {
 		sum := sha256.Sum256([]byte(body))
 		if err := v4.NewSigner().SignHTTP(t.Context(),
 			aws.Credentials{AccessKeyID: "AKIAANN", SecretAccessKey: "secret"}, r,
-			hex.EncodeToString(sum[:]), service, "us-east-1", time.Now()); err != nil {
+			hex.EncodeToString(sum[:]), service, cmp.Or(region, "us-east-1"), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,8 +52,8 @@ const (
 	ann      = "arn:aws:iam::123456789012:user/ann"
 )
 
-// With credentials, a request must be signed for the API that it calls, and is refused in that
-// API's own form.
+// With credentials, a request must be signed for the API that it calls and for the installation's
+// Region, and is refused in that API's own form. IAM is signed for us-east-1 in every Region.
 func TestSignaturesOfTheEmbeddedTier(t *testing.T) {
 	text := `{"credentials":[{"accessKeyId":"AKIAANN","secretAccessKey":"secret","principal":"` + ann + `","rights":["write"]}]}`
 	verifier, policy, err := access.ReadCredentials([]byte(text), time.Now)
@@ -77,6 +79,12 @@ func TestSignaturesOfTheEmbeddedTier(t *testing.T) {
 		{"POST", "/", ecsJSON, `{}`, "ecs", 200, "clusterArns"},
 		{"POST", "/", ecsJSON, `{}`, "s3", 400,
 			`{"__type":"InvalidSignatureException","message":"Credential should be scoped`},
+		{"POST", "/", ecsJSON, `{}`, "ecs@eu-west-1", 400, `{"__type":"InvalidSignatureException",` +
+			`"message":"Credential should be scoped to a valid region, not 'eu-west-1'`},
+		{"GET", "/clusters/home/node-groups", "", "", "eks@eu-west-1", 403,
+			`{"message":"Credential should be scoped to a valid region, not 'eu-west-1'`},
+		{"POST", "/", form, "Action=DescribeAutoScalingGroups&Version=2011-01-01", "autoscaling@eu-west-1", 200,
+			"AutoScalingGroups"},
 		{"POST", "/", ecsJSON, `{}`, "", 400, `{"__type":"MissingAuthenticationTokenException","message":"Missing`},
 		{"GET", "/clusters/home/node-groups", "", "", "eks", 200, "nodegroups"},
 		{"GET", "/clusters/home/node-groups", "", "", "ecs", 403, `{"message":"Credential should be scoped`},

@@ -120,7 +120,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if _, err := h.verifier(r.Context()).Verify(r, h.scopeOf(r, body)); err != nil {
+	// A tool that is configured for another Region means another installation. Any Region will do for
+	// services that are not served: refuseService says that they are not.
+	if _, err := h.verifier(r.Context()).Verify(r, access.NewScope(serviceOf(r, body), h.target.Region)); err != nil {
 		wire.WriteRefusal(w, r, err)
 		return
 	}
@@ -147,17 +149,6 @@ func (h *Handler) verifier(ctx context.Context) *access.Verifier {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return access.NewVerifier(append(list, h.lent...), h.now)
-}
-
-// scopeOf returns what the request must be signed for: a service in the target's Region. A tool that
-// is configured for another Region meant another installation. Requests to services that are not
-// served may be signed for any: refuseService says that they are not.
-func (h *Handler) scopeOf(r *http.Request, body []byte) access.Scope {
-	service := serviceOf(r, body)
-	if service == "" {
-		return access.Scope{}
-	}
-	return access.Scope{Region: h.target.Region, Service: service}
 }
 
 // serviceOf returns the service that the request must be signed for. It is empty for forms of other

@@ -95,6 +95,16 @@ const (
 // stands for any.
 type Scope struct{ Region, Service string }
 
+// NewScope returns what a request to a service in the Region must be signed for. Requests to a
+// service without a name, which is none of Berth's, may be signed for any Region: IAM, for example,
+// is signed for us-east-1 in every Region.
+func NewScope(service, region string) Scope {
+	if service == "" {
+		return Scope{}
+	}
+	return Scope{Region: region, Service: service}
+}
+
 // Verify returns the principal who signed the request for the scope, and leaves the body to be read
 // again. A request without a valid signature gives AWS's own error.
 func (v *Verifier) Verify(r *http.Request, want Scope) (principal string, err error) {
@@ -236,13 +246,13 @@ func resign(r *http.Request, body []byte, of signature, c Credential) (string, e
 }
 
 // Handler lets only requests with a valid signature through, with their principal in the context.
-// refuse answers all others.
+// refuse answers all others. Requests to Berth's API must be signed for the Region.
 func (v *Verifier) Handler(
-	next http.Handler, withPrincipal func(r *http.Request, arn string) *http.Request,
+	region string, next http.Handler, withPrincipal func(r *http.Request, arn string) *http.Request,
 	refuse func(w http.ResponseWriter, r *http.Request, err error),
 ) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, err := v.Verify(r, Scope{Service: ServiceOf(r)})
+		principal, err := v.Verify(r, NewScope(ServiceOf(r), region))
 		if err != nil {
 			refuse(w, r, err)
 			return

@@ -115,7 +115,7 @@ func TestOnlyValidSignaturesPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reached := ""
 			w := httptest.NewRecorder()
-			v.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			v.Handler("us-east-1", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				reached = r.Header.Get("principal") + " " + string(body)
 			}), func(r *http.Request, arn string) *http.Request {
