@@ -66,22 +66,22 @@ func (r *rebalanceCommand) balanceCluster(ctx context.Context, s *streams) error
 
 // look reads the cluster and returns the moves that are worth it now.
 func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
-	snap, err := readLiveCluster(ctx, b.client, b.command.sourceFlags.Cluster, b.streams)
+	src, err := readLiveCluster(ctx, b.client, b.command.sourceFlags.Cluster, b.streams)
 	if err != nil {
 		return nil, err
 	}
 	p := newProgress(b.streams.err, time.Now)
 	defer p.clearReport()
-	plan, err := b.command.planMoves(ctx, snap, p)
+	plan, err := b.command.planMoves(ctx, src, p)
 	if err != nil {
 		return nil, err
 	}
-	now := balancingState{Moving: whatif.MovingCount(snap), Left: len(plan.Moves), Unsteady: len(plan.Unsteady),
+	now := balancingState{Moving: whatif.MovingCount(src.snap), Left: len(plan.Moves), Unsteady: len(plan.Unsteady),
 		Distance: plan.Before.Distance}
 	if now != b.last {
 		b.last, b.changed = now, time.Now()
 	}
-	b.quiet = quietIntervals * snap.Configuration.RebalancingOrDefault().IntervalTime()
+	b.quiet = quietIntervals * src.snap.Configuration.RebalancingOrDefault().IntervalTime()
 	if b.last.Moving > 0 {
 		b.quiet = max(b.quiet, movingTimeout)
 	}

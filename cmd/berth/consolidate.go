@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/whatif"
@@ -55,11 +54,11 @@ func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
 			}
 		}
 	}
-	snap, err := readLiveCluster(ctx, api, c.Cluster, s)
+	src, err := readLiveCluster(ctx, api, c.Cluster, s)
 	if err != nil {
 		return err
 	}
-	answer, err := whatif.PlanConsolidation(snap, capacity, name, time.Now())
+	answer, err := whatif.PlanConsolidation(src.snap, capacity, name, src.readAt)
 	if err != nil {
 		return err
 	}

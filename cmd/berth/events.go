@@ -86,8 +86,16 @@ func (c *eventsCommand) readEvents(ctx context.Context, api *client.Client) ([]l
 		known, err := api.ServiceNames(ctx, c.Cluster)
 		return nil, errors.Join(err, &whatif.NotFound{Kind: "service", Name: missing[0], Known: known})
 	}
+	var from time.Time
+	if c.Since != 0 {
+		now, err := whatif.ReadClock(ctx, api, c.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		from = now.Add(-c.Since)
+	}
 	return slices.DeleteFunc(all, func(e listing.Event) bool {
-		return !strings.Contains(e.Message, c.Contain) || c.Since != 0 && time.Since(e.At) > c.Since
+		return !strings.Contains(e.Message, c.Contain) || e.At.Before(from)
 	}), nil
 }
 

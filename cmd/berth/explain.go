@@ -51,7 +51,7 @@ func (e *explainService) Run(ctx context.Context, s *streams) error {
 				capacity = nil
 			}
 		}
-		return whatif.ExplainService(src.snap, capacity, name, time.Now())
+		return whatif.ExplainService(src.snap, capacity, name, capacity.Now(src.readAt))
 	})
 }
 
@@ -80,7 +80,7 @@ func (e *explainInstance) Run(ctx context.Context, s *streams) error {
 		if err != nil {
 			return nil, err
 		}
-		return whatif.ExplainInstance(src.snap, capacity, e.ID, time.Now())
+		return whatif.ExplainInstance(src.snap, capacity, e.ID, capacity.Now(src.readAt))
 	})
 }
 

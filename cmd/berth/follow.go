@@ -45,12 +45,12 @@ func (f *follower) printStarted() error {
 // followUpdate reads and reports the update until it has ended. Failures to read it are retried:
 // the update does not depend on them.
 func (f *follower) followUpdate(ctx context.Context) error {
-	snap, err := readLiveCluster(ctx, f.client, f.command.Cluster, f.streams)
+	src, err := readLiveCluster(ctx, f.client, f.command.Cluster, f.streams)
 	if err != nil {
 		return f.reportInterrupted(ctx, err)
 	}
 	for failures := 0; ; {
-		now, err := f.readProgress(ctx, snap)
+		now, err := f.readProgress(ctx, src.snap)
 		switch {
 		case err == nil:
 			failures = 0

@@ -11,7 +11,6 @@ import (
 	"berth/cmd/berth/listing"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
-	"berth/shared/snapshot"
 )
 
 // outputFlags say how a list is printed.
@@ -24,15 +23,11 @@ func printList[T any](s *streams, o *outputFlags, t listing.Table[T]) error {
 	return listing.Write(s.out, t, listing.Options{Format: o.Output, Color: usesColor(s.out)})
 }
 
-// openSnapshot reads the cluster that a list is about.
-func (f *sourceFlags) openSnapshot(ctx context.Context, s *streams) (*snapshot.Snapshot, error) {
+// openList reads the cluster that a list is about.
+func (f *sourceFlags) openList(ctx context.Context, s *streams) (*source, error) {
 	progress := newProgress(s.err, time.Now)
 	defer progress.clearReport()
-	src, err := f.openClusterSource(ctx, progress)
-	if err != nil {
-		return nil, err
-	}
-	return src.snap, nil
+	return f.openClusterSource(ctx, progress)
 }
 
 // keepNamed returns the items that are named, or all of them if no name is given. A name is a whole
@@ -68,16 +63,16 @@ type serviceCommand struct {
 
 // Run prints the list.
 func (c *serviceCommand) Run(ctx context.Context, s *streams) error {
-	snap, err := c.openSnapshot(ctx, s)
+	src, err := c.openList(ctx, s)
 	if err != nil {
 		return err
 	}
-	items, err := keepNamed("service", listing.Services(snap), c.Names,
+	items, err := keepNamed("service", listing.Services(src.snap), c.Names,
 		func(s listing.Service) []string { return []string{s.Name} })
 	if err != nil {
 		return err
 	}
-	return printList(s, &c.outputFlags, listing.ServiceTable(items, time.Now()))
+	return printList(s, &c.outputFlags, listing.ServiceTable(items, src.readAt))
 }
 
 // taskCommand lists tasks.
@@ -92,19 +87,19 @@ type taskCommand struct {
 
 // Run prints the list.
 func (c *taskCommand) Run(ctx context.Context, s *streams) error {
-	snap, err := c.openSnapshot(ctx, s)
+	src, err := c.openList(ctx, s)
 	if err != nil {
 		return err
 	}
 	service := cluster.LastPart(c.Service)
-	if service != "" && snap.Services[service] == nil {
+	if service != "" && src.snap.Services[service] == nil {
 		var known []string
-		for name := range snap.Services {
+		for name := range src.snap.Services {
 			known = append(known, name)
 		}
 		return &whatif.NotFound{Kind: "service", Name: service, Known: known}
 	}
-	items := listing.Tasks(snap, func(t *cluster.Task) bool {
+	items := listing.Tasks(src.snap, func(t *cluster.Task) bool {
 		return (c.All || len(c.IDs) > 0 || !t.HasEnded()) && (service == "" || t.Service == service) &&
 			(c.Instance == "" || whatif.IsShortFor(cluster.LastPart(c.Instance), t.Instance))
 	})
@@ -112,7 +107,7 @@ func (c *taskCommand) Run(ctx context.Context, s *streams) error {
 		func(t listing.Task) []string { return []string{t.ID} }); err != nil {
 		return err
 	}
-	return printList(s, &c.outputFlags, listing.TaskTable(items, time.Now()))
+	return printList(s, &c.outputFlags, listing.TaskTable(items, src.readAt))
 }
 
 // instanceCommand lists container instances.
@@ -124,11 +119,11 @@ type instanceCommand struct {
 
 // Run prints the list.
 func (c *instanceCommand) Run(ctx context.Context, s *streams) error {
-	snap, err := c.openSnapshot(ctx, s)
+	src, err := c.openList(ctx, s)
 	if err != nil {
 		return err
 	}
-	items, err := keepNamed("instance", listing.Instances(snap), c.IDs,
+	items, err := keepNamed("instance", listing.Instances(src.snap), c.IDs,
 		func(i listing.Instance) []string { return []string{i.ID, i.EC2} })
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"berth/cmd/berth/reassign"
 	"berth/cmd/berth/whatif"
 	"berth/shared/placement/rebalance"
-	"berth/shared/snapshot"
 )
 
 // rebalanceCommand plans moves that balance a cluster, and has Berth make them. With --instance, it
@@ -113,7 +112,7 @@ func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error
 	if err != nil {
 		return err
 	}
-	answer, err := r.planMoves(ctx, src.snap, progress)
+	answer, err := r.planMoves(ctx, src, progress)
 	progress.clearReport()
 	if err != nil {
 		return err
@@ -127,14 +126,14 @@ func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error
 
 // planMoves returns the moves that would balance the cluster.
 func (r *rebalanceCommand) planMoves(
-	ctx context.Context, snap *snapshot.Snapshot, p *progress,
+	ctx context.Context, src *source, p *progress,
 ) (*whatif.BalanceAnswer, error) {
-	now := time.Now()
-	budget := r.newBudget(ctx, now, p)
+	budget := r.newBudget(ctx, time.Now(), p)
 	if budget.Steps == 0 {
-		budget.Steps = int64(min(mostClusterSteps, clusterStepsPerTask*snap.TaskCount()))
+		budget.Steps = int64(min(mostClusterSteps, clusterStepsPerTask*src.snap.TaskCount()))
 	}
-	answer, err := whatif.PlanBalance(snap, whatif.BalanceSearch{Budget: budget, Seed: r.Seed, Most: r.Most, Now: now})
+	answer, err := whatif.PlanBalance(src.snap,
+		whatif.BalanceSearch{Budget: budget, Seed: r.Seed, Most: r.Most, Now: src.readAt})
 	return answer, errors.Join(err, ctx.Err())
 }
 

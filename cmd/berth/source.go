@@ -48,7 +48,7 @@ type source struct {
 	snap    *snapshot.Snapshot
 	live    *client.Client
 	cluster string
-	// readAt is when the cluster was read; for a file, when that was saved.
+	// readAt is when the cluster was read, by its scheduler's clock; for a file, when that was saved.
 	readAt time.Time
 }
 
@@ -69,7 +69,7 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 		if err != nil {
 			return nil, err
 		}
-		return &source{snap: whatif.SnapshotOfNodes(nodes)}, nil
+		return &source{snap: whatif.SnapshotOfNodes(nodes), readAt: time.Now()}, nil
 	case f.Snapshot != "":
 		snap, err := readSavedCluster(f.Snapshot, p)
 		if err != nil {
@@ -85,17 +85,22 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 	if err != nil {
 		return nil, err
 	}
-	rows, err := whatif.ReadRows(ctx, c, f.Cluster, p.reportRows("the cluster"))
+	return openLiveCluster(ctx, c, f.Cluster, f.Save, p)
+}
+
+// openLiveCluster reads a cluster from a running Berth, and saves it to a file if one is named.
+func openLiveCluster(ctx context.Context, c *client.Client, name, save string, p *progress) (*source, error) {
+	rows, at, err := whatif.ReadRows(ctx, c, name, p.reportRows("the cluster"))
 	if err != nil {
 		return nil, err
 	}
-	if f.Save != "" {
-		if err := saveSnapshotFile(f.Save, rows); err != nil {
+	if save != "" {
+		if err := saveSnapshotFile(save, rows); err != nil {
 			return nil, fmt.Errorf("--save: %w", err)
 		}
 	}
 	snap, err := whatif.BuildSnapshot(rows)
-	return &source{snap: snap, live: c, cluster: f.Cluster, readAt: time.Now()}, err
+	return &source{snap: snap, live: c, cluster: name, readAt: at}, err
 }
 
 // readSavedCluster reads a cluster from a file. Errors name the file.
@@ -114,14 +119,10 @@ func readSavedCluster(path string, p *progress) (*snapshot.Snapshot, error) {
 }
 
 // readLiveCluster reads a cluster from a running Berth, and reports how far it is.
-func readLiveCluster(ctx context.Context, c *client.Client, name string, s *streams) (*snapshot.Snapshot, error) {
+func readLiveCluster(ctx context.Context, c *client.Client, name string, s *streams) (*source, error) {
 	p := newProgress(s.err, time.Now)
 	defer p.clearReport()
-	rows, err := whatif.ReadRows(ctx, c, name, p.reportRows("the cluster"))
-	if err != nil {
-		return nil, err
-	}
-	return whatif.BuildSnapshot(rows)
+	return openLiveCluster(ctx, c, name, "", p)
 }
 
 // saveSnapshotFile saves the rows of a cluster.

@@ -231,11 +231,11 @@ func (u *upgradeCommand) foreseeUpdate(
 		}
 		update = nodegroup.ResolveTarget(update, target)
 	}
-	snap, err := readLiveCluster(ctx, c, u.Cluster, s)
+	src, err := readLiveCluster(ctx, c, u.Cluster, s)
 	if err != nil {
 		return nil, err
 	}
-	return whatif.PlanUpgrade(snap, capacity, update, time.Now())
+	return whatif.PlanUpgrade(src.snap, capacity, update, src.readAt)
 }
 
 // resolveTarget returns the target with the image that its launch template or its release has.

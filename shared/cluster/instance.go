@@ -44,6 +44,8 @@ type Instance struct {
 	AgentVersion   string         `json:"av,omitempty"`
 	// DisconnectedAt is when Berth first saw the agent disconnected; zero while it is connected.
 	DisconnectedAt Instant `json:"da,omitzero"`
+	// DrainingAt is when Berth first saw the instance DRAINING; zero while it is not.
+	DrainingAt Instant `json:"dr,omitzero"`
 	// Provider is the capacity provider that the instance belongs to (S14); empty for none.
 	Provider     string            `json:"cp,omitempty"`
 	Version      int64             `json:"v"` // of the event that last changed it

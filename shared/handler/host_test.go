@@ -24,6 +24,22 @@ func (w *world) connect(id string, connected bool) {
 }
 
 func TestPlacement_Draining(t *testing.T) {
+	t.Run("SaysSinceWhen", func(t *testing.T) {
+		w := newWorld(t)
+		id := w.instances("i", 1, 4096, 8192)[0]
+		w.advance(time.Minute)
+		want(t, "ACTIVE", w.instance(id).DrainingAt, cluster.Instant(0))
+		w.drain(id)
+		since := w.clock.now
+		w.pump()
+		w.minutes(3)
+		w.connect(id, false) // another report
+		w.minutes(1)
+		want(t, "draining since", w.instance(id).DrainingAt, cluster.At(since))
+		w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceActive })
+		w.minutes(1)
+		want(t, "ACTIVE again", w.instance(id).DrainingAt, cluster.Instant(0))
+	})
 	t.Run("ReplacesRunningTasksFirst", func(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 2, 4096, 8192)

@@ -315,7 +315,7 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 	if next.IsDeregistered() {
 		next.Expires = o.Now.Add(o.Settings.KeepStopped).Unix()
 	}
-	next.DisconnectedAt = o.disconnectedSince(&next, old)
+	next.DisconnectedAt, next.DrainingAt = o.disconnectedSince(&next, old), o.drainingSince(&next, old)
 	unavailable := !next.IsAvailable() && !next.IsDeregistered()
 	if unavailable && old != nil && old.IsAvailable() {
 		// Write the due row first: after a crash in between, the instance would otherwise wait for
@@ -341,6 +341,17 @@ func (o *Observer) disconnectedSince(next, old *cluster.Instance) cluster.Instan
 		return 0
 	case old != nil && !old.DisconnectedAt.IsZero():
 		return old.DisconnectedAt
+	}
+	return cluster.At(o.Now)
+}
+
+// drainingSince returns when Berth first saw the instance DRAINING, zero while it is not.
+func (o *Observer) drainingSince(next, old *cluster.Instance) cluster.Instant {
+	switch {
+	case next.Status != cluster.InstanceDraining:
+		return 0
+	case old != nil && !old.DrainingAt.IsZero():
+		return old.DrainingAt
 	}
 	return cluster.At(o.Now)
 }

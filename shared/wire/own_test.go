@@ -238,6 +238,7 @@ func TestLoadsAndRows(t *testing.T) {
 	for range 5 {
 		_, out = b.own(t, "ListClusterRows", `{"cluster":"prod","nextToken":"`+next+`"}`)
 		rows = append(rows, out["rows"].([]any)...)
+		expect(t, "time", out["at"], any("2026-11-04T12:00:00.123Z"))
 		if next, _ = out["nextToken"].(string); next == "" {
 			break
 		}

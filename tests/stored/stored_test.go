@@ -30,10 +30,10 @@ const root = "../.."
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
-		applications()),
+		applications(), drainingSince),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
-		affinity, holds, unknownNames, applications()),
+		affinity, holds, unknownNames, applications(), drainingSince),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -56,6 +56,9 @@ var enoughHealthy = []string{"service# *cluster.Service.ServiceStatus.EnoughHeal
 // holds is until when callers leave the placement version to placement, which the first two
 // versions did not have.
 var holds = []string{"meta *state.Meta.HeldUntil"}
+
+// drainingSince is since when an instance drains, which the first two versions did not write down.
+var drainingSince = []string{"instance# *cluster.Instance.DrainingAt"}
 
 // unknownNames is the field of what a service's constraints name in vain, which the first two
 // versions did not have.

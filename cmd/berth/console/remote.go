@@ -74,7 +74,7 @@ func (s *ClientSource) refresh(ctx context.Context, name string) (*remoteCluster
 // read reads the cluster. If only its Auto Scaling groups cannot be read, the report says so.
 func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) error {
 	begin := time.Now()
-	rows, err := whatif.ReadRows(ctx, s.API, name, func(int) {})
+	rows, at, err := whatif.ReadRows(ctx, s.API, name, func(int) {})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) 
 	var unread error
 	c.capacity, unread = whatif.ReadCapacity(ctx, s.API, name)
 	c.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity,
-		Now: c.capacity.Now(time.Now()), Callers: s.Callers})
+		Now: c.capacity.Now(at), Callers: s.Callers})
 	if unread != nil {
 		c.report.Unread = unread.Error()
 	}

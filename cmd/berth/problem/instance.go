@@ -165,10 +165,13 @@ func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
 	return "", nil
 }
 
-// drainingSince returns when an update or consolidation made the instance DRAINING; zero if
-// somebody else did.
+// drainingSince returns when Berth first saw the instance DRAINING. For a row from before Berth noted
+// that, it is when an update or consolidation made it so; zero if somebody else did.
 func (f *finder) drainingSince(i *cluster.Instance) time.Time {
-	if f.in.Capacity == nil {
+	switch {
+	case !i.DrainingAt.IsZero():
+		return i.DrainingAt.Time()
+	case f.in.Capacity == nil:
 		return time.Time{}
 	}
 	for _, u := range f.in.Capacity.Updates {

@@ -292,6 +292,13 @@ func TestFurtherSituations(t *testing.T) {
 			w.service("web", 0)
 		}, problem.InstanceLost, "The agent of 1 instance is not connected.", "n-1: no new tasks start there, and none run there.",
 			"berth explain instance n-1 --cluster prod"},
+		{"AUsersDrain", func(w *world) {
+			w.instance(1, func(i *cluster.Instance) {
+				i.Status, i.DrainingAt = cluster.InstanceDraining, cluster.At(noon.Add(-time.Hour))
+			})
+			w.task("batch", 1, "n-1", func(t *cluster.Task) { t.Service, t.Owner = "", "" })
+		}, problem.DrainWaits, "The drain of instance n-1 waits for 1 task.", "belongs to no service, so nothing replaces it",
+			"aws ecs stop-task --cluster prod --task t-1"},
 		{"AnUnusedInstance", func(w *world) {
 			w.instance(1)
 			w.instance(2, withAttributes(map[string]string{"rack": "r2"}))
@@ -341,6 +348,9 @@ func (c *situation) check(t *testing.T) {
 	at := slices.IndexFunc(all, func(p problem.Problem) bool { return p.Kind == c.kind && p.What == c.what })
 	if at < 0 {
 		t.Fatalf("no %q in %+v", c.what, all)
+	}
+	if c.kind == problem.DrainWaits && !all[at].Since.Equal(noon.Add(-time.Hour)) {
+		t.Errorf("since %s", all[at].Since)
 	}
 	if !strings.Contains(all[at].Why, c.why) {
 		t.Errorf("why: %s, want %s", all[at].Why, c.why)

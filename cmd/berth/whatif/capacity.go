@@ -60,12 +60,27 @@ func (k *Capacity) ReadFailures(ctx context.Context, read LaunchReader, now time
 	return nil
 }
 
+// describeCapacity reads the stored rows, and the time of the scheduler's clock.
+func describeCapacity(
+	ctx context.Context, c *client.Client, clusterName string,
+) (out berthapi.CapacityOutput, err error) {
+	err = c.CallBerth(ctx, "DescribeCapacity", berthapi.ClusterInput{Cluster: clusterName}, &out)
+	return out, err
+}
+
+// ReadClock returns the time of the scheduler's clock, or this machine's if an older Berth does not
+// say.
+func ReadClock(ctx context.Context, c *client.Client, clusterName string) (time.Time, error) {
+	out, err := describeCapacity(ctx, c, clusterName)
+	return (&Capacity{At: out.At}).Now(time.Now()), err
+}
+
 // ReadCapacity reads the rows of a running Berth, and the groups that they name from Auto Scaling.
 // A group that no longer exists is missing in the result. If only Auto Scaling cannot be read, the
 // rows are returned with the error.
 func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
-	var out berthapi.CapacityOutput
-	if err := c.CallBerth(ctx, "DescribeCapacity", berthapi.ClusterInput{Cluster: clusterName}, &out); err != nil {
+	out, err := describeCapacity(ctx, c, clusterName)
+	if err != nil {
 		return nil, err
 	}
 	var rows []state.Row

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
@@ -20,22 +21,25 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// ReadRows reads the rows of a cluster from a running Berth. It calls progress after each page with
-// the number of rows so far.
+// ReadRows reads the rows of a cluster from a running Berth, and when they were read: by the
+// scheduler's clock, or by this machine's if an older Berth does not say. It calls progress after
+// each page with the number of rows so far.
 func ReadRows(
 	ctx context.Context, c *client.Client, clusterName string, progress func(rows int),
-) ([]berthapi.Row, error) {
-	var out []berthapi.Row
+) (out []berthapi.Row, at time.Time, err error) {
 	for token := ""; ; {
 		var page berthapi.RowsOutput
 		if err := c.CallBerth(ctx, "ListClusterRows", berthapi.RowsInput{Cluster: clusterName, NextToken: token},
 			&page); err != nil {
-			return nil, err
+			return nil, at, err
 		}
 		out = append(out, page.Rows...)
 		progress(len(out))
 		if token = page.NextToken; token == "" {
-			return out, nil
+			if at = page.At; at.IsZero() {
+				at = time.Now()
+			}
+			return out, at, nil
 		}
 	}
 }

@@ -355,6 +355,8 @@ type RowsInput struct {
 type RowsOutput struct {
 	Rows      []Row  `json:"rows"`
 	NextToken string `json:"nextToken,omitempty"`
+	// At is the time of the scheduler's clock.
+	At time.Time `json:"at,omitzero"`
 }
 
 // A Row is one stored row: its sort key, whose prefix tells the kind, and its JSON.
@@ -377,7 +379,7 @@ func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &RowsOutput{}
+	out := &RowsOutput{At: s.Resources.Rows.Now().UTC()}
 	if out.Rows, err = encodeRows(rows); err != nil {
 		return nil, err
 	}
