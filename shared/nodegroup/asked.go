@@ -28,7 +28,8 @@ func awaitsEffect(u *cluster.Update, v *view) bool {
 // first time after now, or zero if it waits for none.
 func SettledAt(u *cluster.Update, now time.Time) (at time.Time) {
 	for _, a := range u.Asked {
-		if end := a.At.Add(settleTime); end.After(now) && (at.IsZero() || end.Before(at)) {
+		end := a.At.Add(settleTime)
+		if cluster.RemainingWait(end, now, settleTime) > 0 && (at.IsZero() || end.Before(at)) {
 			at = end
 		}
 	}

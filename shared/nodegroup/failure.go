@@ -55,6 +55,7 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 		return u
 	}
 	next := cloneUpdate(u)
+	beginAgain(next, now)
 	v := newView(next, Group{}, nil, now)
 	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
 	next.WaitingFor = "permission to revert the changes: " + why

@@ -344,6 +344,30 @@ func TestGapsMoveTheWaits(t *testing.T) {
 	}
 }
 
+// Waits that a clock began which was an hour ahead begin again: they would otherwise last an hour
+// longer. Two minutes are the ordinary error of a clock (N6).
+func TestWaitsBegunAheadBeginAgain(t *testing.T) {
+	for ahead, want := range map[time.Duration]time.Time{
+		2 * time.Minute: noon.Add(2 * time.Minute), 2*time.Minute + 1: noon, time.Hour: noon,
+	} {
+		u := begunAt(cluster.PhaseUpgrade, func(u *cluster.Update) {
+			removing("i-1", cluster.StepDrain, -ahead)(u)
+			u.RequiredNodes, u.ReconciledAt = 4, noon.Add(ahead)
+		})
+		next, _ := nodegroup.Next(u, groupOf(4), []nodegroup.Instance{node("i-1", false, marked("u-1"), draining,
+			running("t", "web")),
+			node("i-3", true), node("i-4", true), node("i-5", true)}, noon)
+		if len(next.Removals) != 1 || !next.Removals[0].StepSince.Equal(want) ||
+			!next.Removals[0].DrainingAt.Equal(want) || !next.ReconciledAt.Equal(noon) {
+			t.Errorf("ahead by %s: %+v, reconciled at %s; want since %s", ahead, next.Removals, next.ReconciledAt, want)
+		}
+	}
+	u := begunAt(cluster.PhaseRestore, func(u *cluster.Update) { u.ReleasingSince = noon.Add(time.Hour) })
+	if next := nodegroup.GiveUp(u, "no", &cluster.Sizes{Min: 1, Max: 4, Desired: 2}, noon); next.ReleasingSince.After(noon) {
+		t.Errorf("the nodes are released since %s", next.ReleasingSince)
+	}
+}
+
 // Why new nodes are missing is in the error: what launches failed with, and what each new node
 // lacks (N2).
 func TestWhyNewNodesAreMissing(t *testing.T) {

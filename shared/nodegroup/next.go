@@ -21,6 +21,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 		return u, nil
 	}
 	next := cloneUpdate(u)
+	beginAgain(next, now)
 	v := newView(next, g, instances, now)
 	if awaitsEffect(next, v) {
 		return u, nil

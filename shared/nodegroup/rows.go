@@ -145,5 +145,6 @@ func IsGrowing(u *cluster.Update, lastOut, now time.Time) bool {
 	if lastOut.IsZero() {
 		return false
 	}
-	return u.DesiredFloor != nil && lastOut.After(u.ScaleDownSince) || now.Before(lastOut.Add(scaleOutDelay))
+	return u.DesiredFloor != nil && lastOut.After(u.ScaleDownSince) ||
+		cluster.RemainingWait(lastOut.Add(scaleOutDelay), now, scaleOutDelay) > 0
 }

@@ -176,6 +176,7 @@ func TestIsGrowing(t *testing.T) {
 		want        bool
 	}{
 		"JustNow": {false, 0, 59 * time.Second, true}, "AMinuteAgo": {false, 0, time.Minute, false},
+		"AnHourAhead":            {false, 0, -time.Hour, false},
 		"SinceTheScaleDownBegan": {true, time.Hour, 59 * time.Minute, true},
 		"WhenItBegan":            {true, time.Hour, time.Hour, false},
 		"BeforeItBegan":          {true, time.Minute, 2 * time.Minute, false},

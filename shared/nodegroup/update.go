@@ -43,6 +43,27 @@ func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, n
 	u.Asked, u.Denied = nil, nil
 }
 
+// beginAgain lets the waits begin now that a clock which had jumped ahead has begun. They would
+// otherwise last until the present clock gets there.
+func beginAgain(u *cluster.Update, now time.Time) {
+	starts := append(waitStarts(&u.UpdateProgress, &u.NodeReplacement), &u.ReconciledAt, &u.ScaleDownSince,
+		&u.ReleasingSince)
+	for _, start := range starts {
+		if cluster.IsAhead(*start, now) {
+			*start = now
+		}
+	}
+}
+
+// waitStarts returns when each wait of the update has begun.
+func waitStarts(p *cluster.UpdateProgress, r *cluster.NodeReplacement) []*time.Time {
+	starts := []*time.Time{&p.WaitingSince, &r.Shortage.Since, &r.StalledSince, &r.DomainReplacedAt}
+	for i := range r.Removals {
+		starts = append(starts, &r.Removals[i].StepSince, &r.Removals[i].DrainingAt)
+	}
+	return starts
+}
+
 // pauseWaits records that the update is being reconciled. A gap since the last time moves the start
 // of every wait.
 func pauseWaits(p *cluster.UpdateProgress, r *cluster.NodeReplacement, now time.Time) {
@@ -52,11 +73,7 @@ func pauseWaits(p *cluster.UpdateProgress, r *cluster.NodeReplacement, now time.
 		p.ReconciledAt = now
 	case gap >= pauseAfter:
 		p.ReconciledAt = now
-		starts := []*time.Time{&p.WaitingSince, &r.Shortage.Since, &r.StalledSince, &r.DomainReplacedAt}
-		for i := range r.Removals {
-			starts = append(starts, &r.Removals[i].StepSince, &r.Removals[i].DrainingAt)
-		}
-		for _, start := range starts {
+		for _, start := range waitStarts(p, r) {
 			if !start.IsZero() {
 				*start = start.Add(gap)
 			}

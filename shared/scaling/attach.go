@@ -127,7 +127,7 @@ func Heartbeats(
 		if !known {
 			at = now
 		}
-		if known && now.Sub(at) >= HeartbeatInterval {
+		if known && cluster.RemainingWait(at.Add(HeartbeatInterval), now, HeartbeatInterval) == 0 {
 			due = append(due, i.ID)
 		}
 		if beats == nil {

@@ -148,12 +148,15 @@ func TestHeartbeats(t *testing.T) {
 	g := &cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{
 		{ID: "i-new", Lifecycle: "Terminating:Wait"}, {ID: "i-held", Lifecycle: "Terminating:Wait"},
 		{ID: "i-due", Lifecycle: "Terminating:Wait"}, {ID: "i-up", Lifecycle: "InService"},
+		{ID: "i-ahead", Lifecycle: "Terminating:Wait"},
 	}}
 	old := map[string]time.Time{
 		"i-held": noon.Add(-29 * time.Minute), "i-due": noon.Add(-30 * time.Minute), "i-gone": noon,
+		"i-ahead": noon.Add(time.Hour), // by a clock that had jumped
 	}
 	beats := scaling.Heartbeats(p, g, old, noon)
-	expect(t, "instances", len(beats), 3)
+	expect(t, "instances", len(beats), 4)
+	expect(t, "ahead", beats["i-ahead"], noon)
 	expect(t, "new", beats["i-new"], noon)
 	expect(t, "held", beats["i-held"], noon.Add(-29*time.Minute))
 	expect(t, "due", beats["i-due"], noon)

@@ -210,6 +210,13 @@ func TestConsolidationKeeps(t *testing.T) {
 			}
 		})
 	}
+	t.Run("AWaitThatLiesAheadDoesNotCount", func(t *testing.T) { // an hour is the longest, two minutes a clock's error
+		w := newWorld(lightlyUsed, often, web("web", 5, ""),
+			func(w *world) {
+				w.history.DeferredUntil = map[string]time.Time{"c-2": noon.Add(time.Hour + 2*time.Minute + 1)}
+			})
+		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
+	})
 	t.Run("ExpiredReasonsDoNotCount", func(t *testing.T) {
 		w := newWorld(lightlyUsed, often, web("web", 5, ""), protectTask(noon),
 			func(w *world) { w.history.DeferredUntil = map[string]time.Time{"c-2": noon} })

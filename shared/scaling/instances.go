@@ -47,6 +47,7 @@ type instance struct {
 }
 
 func newView(in Input) *view {
+	in.History = withoutFuture(in.History, in.Now)
 	v := &view{
 		Input: in, settings: in.Provider.Scaling, since: in.History.FirstReconciledAt,
 		firstSeen: map[string]time.Time{}, launched: map[string]time.Time{},

@@ -210,6 +210,11 @@ func TestShrink(t *testing.T) {
 		"AtOnceWhereSetTo1":   {[]option{setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 1},
 		"After15MinutesOfOut": {[]option{scaledOut(10 * time.Minute),
 			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 6},
+		"After15MinutesOfOutThatLiesAhead": {[]option{scaledOut(-time.Hour),
+			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 16},
+		"WhateverLowMinuteLiesAhead": {[]option{func(w *world) {
+			w.history.LowMinutes, w.history.LastLowMinute = 3, w.now.Add(time.Hour)
+		}}, 13},
 		"AfterTheCooldownThatSet": {[]option{scaledOut(10 * time.Minute),
 			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 12*time.Minute })}, 3},
 	} {

@@ -85,8 +85,8 @@ func (c *scalingChecker) checkBounds() {
 	}
 }
 
-// scalingStaleness covers clock skew and the time that a decision takes.
-const scalingStaleness = 4 * time.Minute
+// staleness covers the error of a clock, and the time that a decision takes.
+func (c *scalingChecker) staleness() time.Duration { return 4*time.Minute + c.checker.ClockSkew }
 
 // checkSetDesired checks a desired capacity that managed scaling sets, given the group as it saw
 // it.
@@ -108,7 +108,7 @@ func (c *scalingChecker) checkSetDesired(described *cluster.AutoScalingGroup, n 
 		}
 		for _, i := range described.Instances {
 			if age := c.Loop.Now().Sub(c.firstSeen[i.ID]); c.isWarmingUp(i) &&
-				age < cluster.DefaultScaling.Warmup-scalingStaleness {
+				age < cluster.DefaultScaling.Warmup-c.staleness() {
 				c.checker.Fail("C3: scaled out to %d while instance %s, %s old, warms up", n, i.ID, age)
 			}
 		}
@@ -118,14 +118,14 @@ func (c *scalingChecker) checkSetDesired(described *cluster.AutoScalingGroup, n 
 		c.checker.Fail("C5: scaled in from %d to %d, by more than half", described.Desired, n)
 	}
 	if since := c.Loop.Now().Sub(c.raisedAt); n < is && !c.raisedAt.IsZero() &&
-		since < cluster.DefaultScaling.Cooldown-scalingStaleness {
+		since < cluster.DefaultScaling.Cooldown-c.staleness() {
 		c.checker.Fail("C8: scaled in to %d, %s after a scale-out", n, since)
 	}
 }
 
 // isRecent reports whether something happened so recently that a decision may not know of it.
 func (c *scalingChecker) isRecent(at time.Time) bool {
-	return !at.IsZero() && c.Loop.Now().Sub(at) < scalingStaleness
+	return !at.IsZero() && c.Loop.Now().Sub(at) < c.staleness()
 }
 
 // isWarmingUp reports whether a young instance blocks scaling out.

@@ -313,8 +313,11 @@ func (c *upgradeChecker) checkAvailability() {
 }
 
 // maxDrainTime returns the drain timeout of 15 minutes plus the last steps. It is longer if calls
-// fail.
+// fail, and a clock that jumps makes waits begin again.
 func (c *upgradeChecker) maxDrainTime() time.Duration {
+	if c.faults.hits[ClockJump] > 0 {
+		return 45*time.Minute + clockJump
+	}
 	if c.faults.hasStruck() || c.callDenied {
 		return 45 * time.Minute
 	}

@@ -37,6 +37,8 @@ var upgradeRegressions = []struct {
 	{201143, "a node that was drained again by the restore was expected to be empty by the time of its first drain"},
 	{50864, "two denials half an hour apart ended the attempt to restore the sizes: ten nodes were left"},
 	{1136, "the surplus of a group was removed that managed scaling had enlarged between two invocations"},
+	{1008, "an update waited for nodes to be cordoned for long enough by a clock that was an hour ahead"},
+	{1114, "an update waited for an upgrade domain to settle by a clock that was an hour ahead"},
 	{502969, "the check of sizes forgot that an update had left nodes to managed scaling, which had only planned more"},
 }
 

@@ -126,7 +126,7 @@ func Simulate(r Run) Outcome {
 // sixteen one (7) gets a storm of unhealthy tasks as well. redriveDeadLetters skips every fourth.
 func newWorld(r Run) (*World, error) {
 	faultless := r.Seed%8 == 7 && !r.LoseEvents
-	if r.Upgrade || r.Balance || r.PlantedBug != "" { // these are judged to the second
+	if r.Balance || r.PlantedBug != "" { // these are judged to the second
 		r.DisabledFaults = append(slices.Clone(r.DisabledFaults), ClockJump)
 	}
 	faults := newFaultInjector(r.Seed, r.DisabledFaults)
