@@ -50,6 +50,31 @@ func TestEngineThatMissedChangesReadsAllInstances(t *testing.T) {
 	}
 }
 
+// A constraint that was not asked for longer than the log reaches back is evaluated again everywhere.
+func TestConstraintsThatMissedChangesAreEvaluatedAgain(t *testing.T) {
+	s := memorySnapshot(3)
+	e, r := New(s), Request{Spec: &Spec{Owner: "o", Constraints: keptSpecs(t)["Dynamic"].Constraints}, Count: 1}
+	e.Place(r)
+	for n := range 50 { // as many as the constraint allows
+		putTask(s, fmt.Sprint("first", n), "other", "i-000")
+	}
+	begin := e.changes.end
+	for n := range logSize {
+		next := *putTask(s, "second", "other", "i-001")
+		next.Rev, next.Needs.CPU = int64(2+n), int64(2+n%2)
+		s.Put(&next)
+		e.Sync()
+	}
+	if e.changes.end-begin <= logSize {
+		t.Fatalf("the log reaches back: there were %d changes", e.changes.end-begin)
+	}
+	putTask(s, "third", "o", "i-001")
+	putTask(s, "fourth", "o", "i-002")
+	if got := e.Place(r); len(got.Placed) != 1 || got.Placed[0].Instance == "i-000" {
+		t.Errorf("placed %v, although i-000 has 50 tasks", got.Placed)
+	}
+}
+
 // reaches reports whether the journal still has the changes after a position.
 func reaches(s *snapshot.Snapshot, seq uint64) bool { return s.ChangeSeq()-seq <= 1<<15 }
 

@@ -10,6 +10,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/placement/eligibility"
+	"berth/shared/state"
 	"berth/tests/oracle"
 )
 
@@ -389,4 +390,40 @@ func TestPlaceOnRequestedInstancesOfDomains(t *testing.T) {
 			checkPlaced(t, w, r, placement.New(w.Snapshot(1)).Place(r))
 		}
 	})
+}
+
+// A service that wants all of its tasks or none gets none where some do not fit, unless it has some
+// already. What the caller has placed before is not touched.
+func TestPlaceAllOrNothing(t *testing.T) {
+	rows := []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2")}
+	r := oracle.WebRequest(3)
+	r.Spec.AllOrNothing, r.Spec.PerInstance = true, 1
+	before := []placement.Placement{{Instance: "before"}}
+	got := placement.New(oracle.SnapshotOf(rows...)).PlaceInto(before, r)
+	oracle.Expect(t, "placed", oracle.Where(got.Placed), "before")
+	oracle.Expect(t, "not placed", got.Diagnosis.Unplaced, 3)
+	r.Count = 2
+	got = placement.New(oracle.SnapshotOf(rows...)).PlaceInto(before, r)
+	oracle.Expect(t, "placed", oracle.Where(got.Placed), "before i-1 i-2")
+	got = placement.New(oracle.SnapshotOf(append(rows, oracle.Task("t", "i-1"))...)).PlaceInto(before, r)
+	oracle.Expect(t, "placed beside one that is there", oracle.Where(got.Placed), "before i-2")
+	oracle.Expect(t, "not placed", got.Diagnosis.Unplaced, 1)
+}
+
+// An instance without free interfaces is not refused for those to a task that needs none, even if
+// tasks there have more than it has.
+func TestTasksWithoutInterfacesAreNotRefusedForThem(t *testing.T) {
+	none := 0
+	s := oracle.SnapshotOf(oracle.Instance("i-1", func(i *cluster.Instance) { i.Registered.ENIs = &none }),
+		oracle.Task("t", "i-1", oracle.Owner("other"), oracle.Needs(cluster.Resources{ENIs: 1})))
+	for interfaces, want := range map[int32]string{0: "0/1: 1 already has metric m", 1: "0/1: 1 too few interfaces"} {
+		r := placement.Request{Spec: &placement.Spec{Owner: "web", Needs: cluster.Resources{ENIs: interfaces}}, Count: 1}
+		got := placement.New(s).Place(r)
+		if isPlaced := len(got.Placed) == 1; isPlaced != (interfaces == 0) {
+			t.Errorf("with %d interfaces: placed %v, %s", interfaces, got.Placed, want)
+		}
+		if _, why := oracle.CheckInstance(s, "i-1", r); (why == nil) != (interfaces == 0) {
+			t.Errorf("with %d interfaces it is refused by %v", interfaces, why)
+		}
+	}
 }

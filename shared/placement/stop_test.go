@@ -172,3 +172,22 @@ func TestAReplacedTaskDoesNotHideItsDomain(t *testing.T) {
 		}
 	}
 }
+
+// A task that is replaced does not count on its instance: when it stops, those beside it count as
+// before. i1 and i2 have two tasks that count each, and of equal ones the youngest stops.
+func TestStoppingAReplacedTaskChangesNoCount(t *testing.T) {
+	created := func(at int64) oracle.TaskOption { return oracle.Created(at) }
+	tasks := []*cluster.Task{oracle.Task("replaced", "i1", created(9)), oracle.Task("a1", "i1", created(8)),
+		oracle.Task("a2", "i1", created(1)), oracle.Task("new", "i2", created(2)), oracle.Task("b1", "i2", created(3))}
+	tasks[3].Replaces = "replaced"
+	rows := []state.Row{oracle.Instance("i1"), oracle.Instance("i2")}
+	for _, task := range tasks {
+		rows = append(rows, task)
+	}
+	r := placement.Request{Spec: &placement.Spec{Owner: "web", Strategies: []cluster.PlacementStrategy{
+		{Type: cluster.StrategySpread, Field: "instanceId"}}}, Count: 2}
+	got := placement.New(oracle.SnapshotOf(rows...)).ChooseStops(r, tasks)
+	if want := "replaced a1"; oracle.IDs(got) != want {
+		t.Errorf("%q stop, expected %q", oracle.IDs(got), want)
+	}
+}

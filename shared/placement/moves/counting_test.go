@@ -100,7 +100,7 @@ func TestWhereTasksMayStay(t *testing.T) {
 	x := moves.NewTrial(moves.NewPlanner(placement.New(oracle.SnapshotOf(
 		oracle.Instance("from", oracle.GPUs(1)), oracle.Instance("full", oracle.GPUs(1), oracle.Metric("m", 10)),
 		oracle.Instance("free", oracle.GPUs(1), oracle.Metric("m", 10)),
-		oracle.Task("there", "full", oracle.Owner("other"), oracle.Needs(one), pinned, oracle.Load(5),
+		oracle.Task("there", "full", oracle.Owner("other"), oracle.Load(5), oracle.Needs(one), pinned,
 			oracle.Ports(oracle.HTTP)), oracle.Task("device", "from", oracle.Needs(one), pinned),
 		oracle.Task("port", "from", oracle.Ports(oracle.HTTP)), oracle.Task("load", "from", oracle.Load(6)),
 		oracle.Task("small", "from", oracle.Load(5))))), movers(anyTask("web")), nil)

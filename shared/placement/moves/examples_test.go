@@ -240,6 +240,15 @@ func TestClearingMovesNoMoreThanItTakes(t *testing.T) {
 		add(fmt.Sprint("large", n), "large", 15, cluster.CostHigh)
 		rows = append(rows, oracle.Instance(fmt.Sprint("y", n), oracle.Metric("m", 15), at("large")))
 	}
+	// To clear another instance costs more than the two large tasks, and less than these twice.
+	rows = append(rows, oracle.Instance("b", oracle.Metric("m", 100), at("new"), at("large")),
+		oracle.Task("t-rest", "b", oracle.Owner("rest"), oracle.Load(40)))
+	for n := range 4 {
+		name := fmt.Sprint("dear", n)
+		rows = append(rows, oracle.Task("t-"+name, "b", oracle.Owner(name), oracle.Load(15)))
+		owners.Owners[name] = moves.Owner{Spec: &placement.Spec{Owner: name, MoveCost: cluster.CostHigh,
+			Attributes: []string{"large"}}, Target: 1}
+	}
 	r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: "new", Attributes: []string{"new"},
 		Loads: []cluster.Metric{{Name: "m", Load: 60}}}}
 	p := moves.MakeRoomLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), r, owners)

@@ -208,6 +208,24 @@ func TestPlanMoves(t *testing.T) {
 			expectMoves(t, plan(rows, movers(spec)), want)
 		}
 	})
+	t.Run("ToWhereInterfacesAreFree", func(t *testing.T) {
+		interfaces := func(n int) oracle.Option { return func(i *cluster.Instance) { i.Registered.ENIs = &n } }
+		needs := oracle.Needs(cluster.Resources{ENIs: 1})
+		rows := []state.Row{oracle.Instance("a", interfaces(1)), oracle.Instance("b", interfaces(0)),
+			oracle.Instance("c", interfaces(1)), oracle.Task("t1", "a", needs), oracle.Task("t2", "a", needs),
+			oracle.Task("t3", "c", needs)}
+		expectMoves(t, plan(rows, movers(anyTask("web"))), "")
+		p := plan(append(rows, oracle.Instance("d")), movers(anyTask("web"))) // d has no limit
+		expectMoves(t, p, "t1: a > d")
+		if len(p.Unrepaired) > 0 {
+			t.Fatalf("left: %v", p.Unrepaired)
+		}
+	})
+	t.Run("ToTheFirstOfThoseWithoutLimits", func(t *testing.T) {
+		expectMoves(t, plan([]state.Row{oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b"),
+			oracle.Instance("c"), oracle.Task("t1", "a", oracle.Load(20)),
+			oracle.Task("o1", "b", oracle.Owner("other"), oracle.Load(50))}, movers(anyTask("web"))), "t1: a > b")
+	})
 	t.Run("LeavesWhatGroupsForbid", func(t *testing.T) {
 		x, err := constraint.ParseQuery("not(task:group == service:db)")
 		if err != nil {

@@ -302,7 +302,12 @@ func TestFreeShapesAreBounded(t *testing.T) {
 	if n := len(p.shapes.all); n > maxShapes+2 {
 		t.Errorf("%d states are kept", n)
 	}
-	v.CPU = 64 * cluster.VCPU
+	v.CPU, v.GPUs = 64*cluster.VCPU, []int{300, 1000, 1000, 1000, 1000, 1000, 1000, 1000}
+	p.Score(&v, &needs)
+	if p.ForgetScores(); len(p.shapes.arena) > 0 {
+		t.Errorf("%d devices of forgotten states are kept", len(p.shapes.arena))
+	}
+	v.GPUs[0] = 1000
 	if again := p.Score(&v, &needs); again != first {
 		t.Errorf("score %g, and %g once the rest was forgotten", first, again)
 	}
