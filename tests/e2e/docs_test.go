@@ -69,7 +69,7 @@ func says(texts ...string) func(*testing.T, string) {
 }
 
 var stories = []story{
-	{path: "README.md", checks: map[string]func(*testing.T, string){
+	{path: "README.md", flags: "--ephemeral", checks: map[string]func(*testing.T, string){
 		"go run ./cmd/berth whatif": says("512 CPU units, 1024 MiB would go to"),
 	}},
 	{path: "docs/capacity.md", flags: "--ephemeral --speed 10", checks: map[string]func(*testing.T, string){
