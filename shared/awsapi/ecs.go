@@ -244,6 +244,25 @@ func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster
 	return d, nil
 }
 
+// familyPages is how many pages of 100 families are read.
+const familyPages = 5
+
+// ListFamilies returns families of task definitions with an ACTIVE revision, 500 at most.
+func (e *ECS) ListFamilies(ctx context.Context) (out []string, err error) {
+	in := &ecs.ListTaskDefinitionFamiliesInput{Status: types.TaskDefinitionFamilyStatusActive}
+	for range familyPages {
+		page, err := e.Client.ListTaskDefinitionFamilies(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("listing families of task definitions: %w", apiError(err))
+		}
+		out = append(out, page.Families...)
+		if in.NextToken = page.NextToken; in.NextToken == nil {
+			break
+		}
+	}
+	return out, nil
+}
+
 // ClusterActive reports whether ECS has the cluster and it is ACTIVE.
 func (e *ECS) ClusterActive(ctx context.Context, name string) (bool, error) {
 	out, err := e.Client.DescribeClusters(ctx, &ecs.DescribeClustersInput{Clusters: []string{name}})

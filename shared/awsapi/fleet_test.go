@@ -148,6 +148,10 @@ func TestAdapterAnswersAsTheSimulatedECS(t *testing.T) {
 			t.Errorf("task definition %+v", d)
 		}
 	}
+	if families := agree(t, f, "ListFamilies", func(e handler.ECS) ([]string, error) { return e.ListFamilies(ctx) }); len(
+		families) == 0 {
+		t.Error("no families")
+	}
 	for _, name := range []string{"c", "nowhere"} {
 		agree(t, f, "ClusterActive "+name, func(e handler.ECS) (bool, error) { return e.ClusterActive(ctx, name) })
 	}

@@ -40,6 +40,29 @@ func TestAPI_CapacityProvidersShareNoGroup(t *testing.T) {
 	})
 }
 
+// A misspelled capacity provider is refused in ECS's words, then with the nearest that exists.
+func TestAPI_UnknownCapacityProviderNamesTheNearest(t *testing.T) {
+	const words = "The specified capacity provider does not exist. Specify a valid name or ARN and try again."
+	w := newWorld(t)
+	for _, name := range []string{"spot", "spit"} {
+		if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow(name, name+"s")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.api.CapacityProviders.DeleteCapacityProvider(ctx, "spit"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"spti": words + ` The nearest capacity provider is "spot".`, "on-demand": words,
+	} {
+		_, err := w.api.CapacityProviders.CapacityProviderTags(ctx, name)
+		if refused := new(cluster.Error); !errors.As(err, &refused) || refused.Message != want ||
+			refused.Code != cluster.CodeInvalidParameter {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+	}
+}
+
 // A CREATE_FAILED provider leaves its group to others. An update claims the group again unless
 // somebody else has.
 func TestAPI_FailedCapacityProviderHasNoGroup(t *testing.T) {

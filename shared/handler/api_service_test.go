@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -176,6 +177,23 @@ func TestAPI_CreateService(t *testing.T) {
 		bad.TaskDefinition = "nothing"
 		_, err := w.api.Services.CreateService(ctx, bad)
 		wantCode(t, err, cluster.CodeClient, "Unable to describe task definition.")
+	})
+	t.Run("OfAMisspelledFamilyNamesTheNearest", func(t *testing.T) {
+		w := newWorld(t)
+		for name, want := range map[string]string{
+			"wbe": `Unable to describe task definition. The nearest family is "web".`,
+			"arn:aws:ecs:eu-central-1:123456789012:task-definition/wbe:3": `Unable to describe task definition. The ` +
+				`nearest family is "web".`,
+			"web:99":     "Unable to describe task definition.", // the family exists
+			"analytics2": "Unable to describe task definition.",
+		} {
+			bad := spec
+			bad.TaskDefinition = name
+			_, err := w.api.Services.CreateService(ctx, bad)
+			if refused := new(cluster.Error); !errors.As(err, &refused) || refused.Message != want {
+				t.Errorf("%s: got %v, want %s", name, err, want)
+			}
+		}
 	})
 	t.Run("OfAnInactiveTaskDefinitionIsRefused", func(t *testing.T) {
 		w := newWorld(t)

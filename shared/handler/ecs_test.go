@@ -340,6 +340,13 @@ func (e *fakeECS) DescribeTaskDefinition(_ context.Context, name string) (*clust
 	return nil, cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
 }
 
+func (e *fakeECS) ListFamilies(context.Context) (out []string, err error) {
+	for _, d := range e.definitions {
+		out = append(out, d.Family)
+	}
+	return out, nil
+}
+
 func (e *fakeECS) ClusterActive(_ context.Context, name string) (bool, error) {
 	return e.clusters[name], nil
 }

@@ -21,6 +21,8 @@ type ECS interface {
 	DrainInstance(ctx context.Context, clusterName, id string) error
 	// DescribeTaskDefinition takes family, family:revision or ARN.
 	DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error)
+	// ListFamilies returns families of task definitions with an ACTIVE revision, 500 at most.
+	ListFamilies(ctx context.Context) ([]string, error)
 	// ClusterActive reports whether ECS has the cluster and it is ACTIVE.
 	ClusterActive(ctx context.Context, name string) (bool, error)
 }

@@ -93,7 +93,7 @@ func Open(o Options) (*AWS, error) {
 		EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
 		LaunchAfter: cmp.Or(o.LaunchAfter, 40*time.Second),
 	})
-	a.ECS.OnTerminate(a.Groups.MachineTerminated)
+	a.ECS.Machines.OnTerminate(a.Groups.MachineTerminated)
 	if o.Path == "" {
 		return a, nil
 	}

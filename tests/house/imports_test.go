@@ -86,7 +86,7 @@ var rules = []rule{
 	{path: "shared/handler", noAWS: true, may: []string{"shared/decide", "shared/state", "shared/cluster"}},
 	{path: "shared/handler/...", noAWS: true, may: []string{
 		"shared/handler/...", "shared/decide/...", "shared/observe", "shared/awsevent", "shared/operation",
-		"shared/service", "shared/placement/...", "shared/constraint",
+		"shared/service", "shared/placement/...", "shared/constraint", "shared/spelling",
 		"shared/scaling", "shared/nodegroup", "shared/quota", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/wire/access", may: []string{"shared/cluster"}},

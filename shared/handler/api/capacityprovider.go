@@ -18,14 +18,25 @@ import (
 type CapacityProviders struct{ *Dependencies }
 
 // requireProvider reads a capacity provider. One that does not exist is an
-// InvalidParameterException, as with ECS.
+// InvalidParameterException, as with ECS, with the nearest name that exists.
 func (a *Dependencies) requireProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
 	p, err := handler.FindProvider(ctx, a.State, name)
-	if err == nil && p == nil {
-		err = cluster.Errorf(cluster.CodeInvalidParameter,
-			"The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
+	if err != nil || p != nil {
+		return p, err
 	}
-	return p, err
+	all, err := handler.ListProviders(ctx, a.State)
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for _, p := range all {
+		if !p.Inactive {
+			known = append(known, p.Name)
+		}
+	}
+	return nil, suggestNearest(&cluster.Error{Code: cluster.CodeInvalidParameter,
+		Message: "The specified capacity provider does not exist. Specify a valid name or ARN and try again."},
+		"capacity provider", name, known)
 }
 
 // CreateCapacityProvider writes a new capacity provider (C7). It is CREATE_IN_PROGRESS until

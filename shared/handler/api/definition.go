@@ -2,9 +2,14 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/spelling"
 	"berth/shared/state"
 )
 
@@ -15,7 +20,7 @@ func (a *Dependencies) lookUpDefinition(
 ) (*cluster.TaskDefinition, error) {
 	got, err := a.ECS.DescribeTaskDefinition(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, suggestFamily(ctx, a.ECS, name, err)
 	}
 	if got.Inactive {
 		return nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
@@ -31,6 +36,29 @@ func (a *Dependencies) lookUpDefinition(
 	cached.Head = cluster.Head{Cluster: clusterName}
 	_, err = a.State.Write(ctx, state.Write{Put: &cached, Any: true})
 	return &cached, cluster.Wrap(err, "caching task definition %s", name)
+}
+
+// suggestFamily adds the nearest family to ECS's words if ECS refused the name of a family that it
+// does not have.
+func suggestFamily(ctx context.Context, ecs handler.ECS, name string, err error) error {
+	var refused *cluster.Error
+	if !errors.As(err, &refused) || refused.Code != cluster.CodeClient {
+		return err
+	}
+	known, unread := ecs.ListFamilies(ctx)
+	family, _, _ := strings.Cut(cluster.LastPart(name), ":")
+	if unread != nil || slices.Contains(known, family) { // the refusal says enough
+		return err
+	}
+	return suggestNearest(refused, "family", family, known)
+}
+
+// suggestNearest adds the nearest of the known names to a refusal in ECS's words.
+func suggestNearest(refused *cluster.Error, kind, name string, known []string) error {
+	if nearest := spelling.Nearest(name, known); nearest != "" {
+		return cluster.Errorf(refused.Code, "%s The nearest %s is %q.", refused.Message, kind, nearest)
+	}
+	return refused
 }
 
 // cachedDefinition returns a task definition that some service of the cluster uses, from the cache

@@ -15,6 +15,11 @@ import (
 // crashing program does. Tests and the berth fleet command use it. None of it is an error for ECS,
 // which learns of it only as real ECS would: from EC2, from agents, or not at all.
 
+// OnTerminate calls f with the EC2 id of every machine that is terminated or stopped, in the step
+// that does it. It is set once, before the first machine: ecs cannot import the Auto Scaling
+// groups, which launch through it.
+func (e *Machines) OnTerminate(f func(ec2 string)) { e.agents.terminated = f }
+
 // changeInstance runs a step on an instance that is registered. doing begins the error if it is
 // not.
 func (e *Machines) changeInstance(doing, id string, step func(i *instance, now time.Time) error) error {

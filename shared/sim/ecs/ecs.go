@@ -220,6 +220,23 @@ func (e *Service) DescribeInstances(
 	return instances, err
 }
 
+// mostFamilies is how many families [Service.ListFamilies] returns at most.
+const mostFamilies = 500
+
+// ListFamilies returns families of task definitions with an ACTIVE revision, 500 at most.
+func (e *Service) ListFamilies(context.Context) (out []string, err error) {
+	err = e.kernel.CallView("ListTaskDefinitionFamilies", "", func(time.Time) error {
+		for name, fam := range e.agents.families {
+			if slices.ContainsFunc(fam.revisions, (*definition).isActive) {
+				out = append(out, name)
+			}
+		}
+		return nil
+	})
+	slices.Sort(out)
+	return out[:min(len(out), mostFamilies)], err
+}
+
 // DescribeTaskDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by
 // family, with what Berth reads from its tags. INACTIVE revisions can be described. The caller may
 // change the result.

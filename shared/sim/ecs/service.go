@@ -74,11 +74,6 @@ func New(k *kernel.Kernel, o Options) *Service {
 	}
 }
 
-// OnTerminate calls f with the EC2 id of every machine that is terminated or stopped, in the step
-// that does it. It is set once, before the first machine: ecs cannot import the Auto Scaling
-// groups, which launch through it.
-func (e *Service) OnTerminate(f func(ec2 string)) { e.agents.terminated = f }
-
 // agents run on the machines: they start, stop and report tasks. They share the tables with ECS;
 // what happens on a machine reaches ECS's view of a task through applyReport alone.
 type agents struct {
