@@ -8,9 +8,49 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 	"berth/shared/state"
 	"berth/tests/oracle"
 )
+
+// shopSnapshot has three instances, and a service of an application with a load of 3 on a and 9 on b.
+func shopSnapshot(limits cluster.Application) *snapshot.Snapshot {
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{Applications: map[string]cluster.Application{
+		"shop": limits}}), &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
+		ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop"}}}}
+	for _, id := range []string{"a", "b", "c"} {
+		rows = append(rows, oracle.Instance(id, oracle.Metric("m", 100)))
+	}
+	return oracle.SnapshotOf(append(rows, oracle.Task("t1", "a", oracle.Load(3)), oracle.Task("t2", "b",
+		oracle.Load(9)))...)
+}
+
+// What is left of an application's limit, which is nothing where more is used, is the best that an
+// instance has for its next task.
+func TestApplicationLimitsAreExplained(t *testing.T) {
+	r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: "web", Application: "shop",
+		Loads: []cluster.Metric{{Name: "m", Load: 6}}}}
+	for name, c := range map[string]struct {
+		limit  cluster.ApplicationMetric
+		filter cluster.Filter
+		best   map[string]float64 // of refused instances
+	}{
+		"OnAnInstance": {cluster.ApplicationMetric{NodeCapacity: 8}, cluster.FilterApplicationNode,
+			map[string]float64{"a": 5, "b": 0}},
+		"InAll": {cluster.ApplicationMetric{TotalCapacity: 16}, cluster.FilterApplicationTotal,
+			map[string]float64{"a": 4, "b": 4, "c": 4}},
+	} {
+		s := shopSnapshot(cluster.Application{Metrics: map[string]cluster.ApplicationMetric{"m": c.limit}})
+		for id := range s.Instances {
+			_, why := oracle.CheckInstance(s, id, r)
+			if best, refused := c.best[id]; refused != (why != nil) || refused &&
+				(why.Filter != c.filter || why.Need != 6 || why.Best != best || why.Detail != "shop, m") {
+				t.Errorf("%s: %s is refused by %+v, expected best %g of 6: %v", name, id, why, best, refused)
+			}
+		}
+	}
+}
 
 func TestCapacityOfMetric(t *testing.T) {
 	t.Run("SumsWhatTakesTasks", func(t *testing.T) {
@@ -29,6 +69,14 @@ func TestCapacityOfMetric(t *testing.T) {
 		down := placement.InstanceCapacities(s, s.Instances["down"])[s.MetricIndex("m")]
 		if down.Capacity != 100 || down.Remaining != 100 {
 			t.Fatalf("an instance that is down still has its own: %+v", down)
+		}
+	})
+	// On a 5 of 8 are not used, on b none; and one instance is missing to the least number of three.
+	t.Run("ReservedByApplications", func(t *testing.T) {
+		c := placement.CapacityOfMetric(shopSnapshot(cluster.Application{MinimumNodes: 3,
+			Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: 8}}}), "m")
+		if c.Reserved != 5+8 || c.Remaining != 300-12-13 {
+			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("NothingWithoutInstances", func(t *testing.T) {

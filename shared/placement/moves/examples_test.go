@@ -261,3 +261,26 @@ func TestClearingMovesNoMoreThanItTakes(t *testing.T) {
 		t.Errorf("%s, places %v: %d are freed, expected 60 and no move that can return", summary(p), p.Places, freed)
 	}
 }
+
+// The task that leaves first is the cheapest for what it frees, also if it is the first of all: with
+// the one of 20, which costs nothing, three others have to leave, and without it four.
+func TestTheCheapestTaskLeavesFirst(t *testing.T) {
+	at := func(disk string) oracle.Option { return oracle.Attribute(disk, "") }
+	rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 100), at("new"), at("small"), at("large")),
+		oracle.Task("t0", "a", oracle.Owner("o0"), oracle.Load(20)), oracle.Task("rest", "a", oracle.Owner("rest"),
+			oracle.Load(20)), oracle.Instance("z", oracle.Metric("m", 20), at("small"))}
+	owners := movers(&placement.Spec{Owner: "o0", MoveCost: cluster.CostZero, Attributes: []string{"small"}})
+	for n := 1; n <= 4; n++ {
+		name := fmt.Sprint("o", n)
+		rows = append(rows, oracle.Task(fmt.Sprint("t", n), "a", oracle.Owner(name), oracle.Load(15)),
+			oracle.Instance(fmt.Sprint("y", n), oracle.Metric("m", 15), at("large")))
+		owners.Owners[name] = moves.Owner{Spec: &placement.Spec{Owner: name, MoveCost: cluster.CostHigh,
+			Attributes: []string{"large"}}, Target: 1}
+	}
+	r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: "new", Attributes: []string{"new"},
+		Loads: []cluster.Metric{{Name: "m", Load: 60}}}}
+	p := moves.MakeRoomLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), r, owners)
+	if len(p.Moves) != 4 || p.Cost != 3*cluster.CostHigh.Units() {
+		t.Errorf("%s at a cost of %d, expected t0 and three others", summary(p), p.Cost)
+	}
+}

@@ -308,6 +308,19 @@ func TestWatchCountsDomainsWithoutDynamicConstraints(t *testing.T) {
 	}
 }
 
+// An instance that has nothing left is not overloaded.
+func TestWatchFindsNothingOnFullInstances(t *testing.T) {
+	needs := cluster.Resources{CPU: 2 * cluster.VCPU, Memory: 4096, ENIs: 1}
+	full := oracle.Instance("a", oracle.CPU(2048), oracle.Memory(4096), oracle.Metric("m", 5),
+		func(i *cluster.Instance) { i.Registered.ENIs = new(1) })
+	for load, want := range map[int64]bool{5: true, 6: false} {
+		s := oracle.SnapshotOf(full, oracle.Task("t", "a", oracle.Load(load), oracle.Needs(needs)))
+		if got := moves.NewPlanner(placement.New(s)).FindsNothing(movers(anyTask("web"))); got != want {
+			t.Errorf("with a load of %d of 5, and all else used, the watch finds nothing: %v", load, got)
+		}
+	}
+}
+
 // Without owners nothing may move, also to make room.
 func TestNobodysTasksMove(t *testing.T) {
 	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 10)),
