@@ -130,8 +130,11 @@ func countInstance(v *view, m *instance) {
 // instance, because it may register again.
 func dateLaunch(v *view, m *instance) {
 	seen, ok := v.History.UnregisteredSince[m.ID]
-	if !ok {
+	switch {
+	case !ok && v.History.FirstReconciledAt.IsZero():
 		seen = v.Now
+	case !ok:
+		seen = laterThan(v.since, v.Now)
 	}
 	if m.node == nil {
 		m.firstSeen = seen

@@ -243,6 +243,34 @@ func TestReplaceIgnoresUnknownInstances(t *testing.T) {
 	}
 }
 
+// Whether an instance was in the group before the capacity provider does not follow from the times
+// that clocks wrote which had jumped: one that managed scaling has not seen when it began is new.
+func TestClocksThatJumpMakeNoInstanceUnknown(t *testing.T) {
+	const before = "was in the group before the capacity provider was created"
+	t.Run("FirstSeenByAClockBehind", func(t *testing.T) {
+		w := newWorld(unregistered(2, time.Hour), waits(40, small), since(time.Minute))
+		w.history.UnregisteredSince = map[string]time.Time{"i-2": w.history.FirstReconciledAt}
+		w.now = noon.Add(-40 * time.Minute)
+		w.decide()
+		w.now = noon.Add(time.Minute)
+		d := w.decide()
+		if strings.Contains(why(d, "i-1"), before) {
+			t.Errorf("i-1 is new, and %s", why(d, "i-1"))
+		}
+		contains(t, "why", why(d, "i-2"), before)
+	})
+	t.Run("AllAhead", func(t *testing.T) {
+		w := newWorld(unregistered(2, time.Hour), waits(40, small), since(-time.Hour))
+		began := w.history.FirstReconciledAt
+		w.history.UnregisteredSince = map[string]time.Time{"i-1": began.Add(time.Minute), "i-2": began}
+		d := w.decide()
+		if strings.Contains(why(d, "i-1"), before) {
+			t.Errorf("i-1 is new, and %s", why(d, "i-1"))
+		}
+		contains(t, "why", why(d, "i-2"), before)
+	})
+}
+
 func protected(w *world) {
 	for n := range w.group.Instances {
 		w.group.Instances[n].Protected = true
