@@ -194,6 +194,25 @@ func (l *Loop) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// CallbackClock is the clock of functions, which run as callbacks of the loop.
+type CallbackClock struct{ *Loop }
+
+// Sleep keeps the loop waiting, until d has passed on its clock or ctx is done. In virtual time it
+// returns at once, because nothing else could run meanwhile.
+func (c CallbackClock) Sleep(ctx context.Context, d time.Duration) error {
+	if c.speed == 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(time.Duration(float64(d) / c.speed))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
 // NextAt returns when the next callback is due, and false if there is none.
 func (l *Loop) NextAt() (time.Time, bool) {
 	l.mu.Lock()

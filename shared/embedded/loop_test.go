@@ -185,3 +185,32 @@ func BenchmarkLoopStep(b *testing.B) {
 		l.Step()
 	}
 }
+
+// A function that waits holds up its loop: in real time for as long as the loop's clock says, in
+// virtual time not at all. The end of its call ends the wait.
+func TestFunctionsWaitOnTheirLoop(t *testing.T) {
+	virtual := embedded.NewVirtualLoop(time.Unix(0, 0))
+	done := false
+	virtual.Post(func() {
+		if err := (embedded.CallbackClock{Loop: virtual}).Sleep(t.Context(), time.Hour); err != nil {
+			t.Error(err)
+		}
+		done = true
+	})
+	virtual.Step()
+	if !done || !virtual.Now().Equal(time.Unix(0, 0)) {
+		t.Errorf("virtual: done %t at %s", done, virtual.Now())
+	}
+	fast := embedded.CallbackClock{Loop: embedded.NewFastLoop(1000)}
+	begin := time.Now()
+	if err := fast.Sleep(t.Context(), 10*time.Second); err != nil || time.Since(begin) < 10*time.Millisecond {
+		t.Errorf("10 s at 1,000 times the speed took %s, %v", time.Since(begin), err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, loop := range []*embedded.Loop{virtual, embedded.NewRealLoop()} {
+		if err := (embedded.CallbackClock{Loop: loop}).Sleep(ended, time.Hour); err == nil {
+			t.Error("the wait ended without an error, though its call had ended")
+		}
+	}
+}

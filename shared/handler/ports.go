@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // ECS is the part of the ECS API that acts on tasks and describes instances. Errors of the API are
@@ -170,8 +171,6 @@ type EventBus interface {
 	PutEvents(ctx context.Context, events [][]byte) (left [][]byte, err error)
 }
 
-// Clock tells the time. Sleep is only for operations whose caller waits; no event handler sleeps.
-type Clock interface {
-	Now() time.Time
-	Sleep(ctx context.Context, d time.Duration) error
-}
+// Clock tells the time. Sleep is for operations whose caller waits, and for the short time between two
+// attempts of a write that loses races; no event handler sleeps otherwise.
+type Clock = state.Clock

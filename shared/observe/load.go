@@ -17,8 +17,9 @@ import (
 // too late. Of each metric it stores only what is newer than the last report, so a report that is
 // delivered again, late or out of order changes nothing.
 func GatherLoads(
-	ctx context.Context, store state.Store, now time.Time, clusterName string, reports []cluster.LoadReport,
+	ctx context.Context, store state.Store, clock state.Clock, clusterName string, reports []cluster.LoadReport,
 ) error {
+	now := clock.Now()
 	window := now.Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
 	kept := false
 	for _, r := range reports {
@@ -36,7 +37,7 @@ func GatherLoads(
 		if !r.At.IsZero() && now.Sub(r.At) > cluster.MaxReportAge {
 			continue
 		}
-		stored, err := storeReport(ctx, store, pending, now, r.At)
+		stored, err := storeReport(ctx, store, clock, pending, r.At)
 		if err != nil {
 			return fmt.Errorf("storing the load of task %s: %w", r.Task, err)
 		}
@@ -59,9 +60,10 @@ const loadMargin = 2 * time.Second
 // must not hide later reports. The times are written last: if the function dies before, the report
 // that is delivered again is stored again.
 func storeReport(
-	ctx context.Context, store state.Store, report *state.PendingLoad, now, at time.Time,
+	ctx context.Context, store state.Store, clock state.Clock, report *state.PendingLoad, at time.Time,
 ) (stored bool, err error) {
-	err = state.RetryRaces("storing when a load was reported", func() error {
+	now := clock.Now()
+	err = state.RetryRaces(ctx, clock, "storing when a load was reported", func() error {
 		times := state.LoadTimes{Head: report.Head, Owner: report.Owner, ID: report.ID}
 		row, err := store.Get(ctx, state.KeyOf(&times))
 		if err != nil {
@@ -82,7 +84,7 @@ func storeReport(
 		for name := range newer.Loads {
 			newer.Times[name] = when
 		}
-		if err := mergeReport(ctx, store, &newer); err != nil {
+		if err := mergeReport(ctx, store, clock, &newer); err != nil {
 			return err
 		}
 		if times.Times = maps.Clone(times.Times); times.Times == nil {
@@ -111,8 +113,8 @@ func newerLoads(loads map[string]int64, last map[string]cluster.Instant, at clus
 // mergeReport stores a report together with other reports of the same task and window. They may be
 // about other metrics. Of the same metric the later report counts, which may have been stored first
 // if two functions store them at the same time.
-func mergeReport(ctx context.Context, store state.Store, report *state.PendingLoad) error {
-	return state.RetryRaces("storing a load", func() error {
+func mergeReport(ctx context.Context, store state.Store, clock state.Clock, report *state.PendingLoad) error {
+	return state.RetryRaces(ctx, clock, "storing a load", func() error {
 		old, err := state.ReadRow[*state.PendingLoad](ctx, store, state.KeyOf(report), "a load of task "+report.ID)
 		if err != nil {
 			return err
@@ -143,14 +145,14 @@ const loadsPerCommit = state.MaxWrites / 2
 // ApplyLoads writes the reports whose window has ended into the rows of their tasks. Each commit
 // moves the placement version on, because an instance may have less left than a decision in
 // progress assumes.
-func ApplyLoads(ctx context.Context, store state.Store, now time.Time, clusterName string) error {
-	rows, err := store.List(ctx, state.LoadsBy(clusterName, now))
+func ApplyLoads(ctx context.Context, store state.Store, clock state.Clock, clusterName string) error {
+	rows, err := store.List(ctx, state.LoadsBy(clusterName, clock.Now()))
 	if err != nil {
 		return fmt.Errorf("listing loads: %w", err)
 	}
 	for len(rows) > 0 {
 		n := min(len(rows), loadsPerCommit)
-		if err := applyReports(ctx, store, clusterName, rows[:n]); err != nil {
+		if err := applyReports(ctx, store, clock, clusterName, rows[:n]); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -159,9 +161,11 @@ func ApplyLoads(ctx context.Context, store state.Store, now time.Time, clusterNa
 }
 
 // applyReports applies some reports, and deletes them, in one commit.
-func applyReports(ctx context.Context, store state.Store, clusterName string, reports []state.Row) error {
-	return state.RetryRaces("applying loads of cluster "+clusterName, func() error {
-		return state.CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) ([]state.Write, error) {
+func applyReports(
+	ctx context.Context, store state.Store, clock state.Clock, clusterName string, reports []state.Row,
+) error {
+	return state.RetryRaces(ctx, clock, "applying loads of cluster "+clusterName, func() error {
+		return state.CommitNarrowingAll(ctx, store, clock, clusterName, func(stamp int64) ([]state.Write, error) {
 			var writes []state.Write
 			changed := map[state.Key]*cluster.Task{}
 			for _, row := range reports {

@@ -11,6 +11,16 @@ import (
 	"berth/shared/state"
 )
 
+// A fixedClock shows one time, which only a wait moves.
+type fixedClock struct{ now time.Time }
+
+func (c *fixedClock) Now() time.Time { return c.now }
+
+func (c *fixedClock) Sleep(_ context.Context, d time.Duration) error {
+	c.now = c.now.Add(d)
+	return nil
+}
+
 // A racingStore runs something once, after the first row was read for certain: another function
 // then stores a report at the same time.
 type racingStore struct {
@@ -47,7 +57,7 @@ func TestTheLaterOfTwoRacingReportsCounts(t *testing.T) {
 			report := func(store state.Store, at time.Duration) {
 				t.Helper()
 				loads := map[string]int64{"connections": int64(100 + at)}
-				if err := observe.GatherLoads(t.Context(), store, now, "prod",
+				if err := observe.GatherLoads(t.Context(), store, &fixedClock{now}, "prod",
 					[]cluster.LoadReport{{Task: id, Loads: loads, At: now.Add(at * time.Second)}}); err != nil {
 					t.Fatal(err)
 				}
@@ -63,4 +73,60 @@ func TestTheLaterOfTwoRacingReportsCounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A report of an instance that loses races against callers waits between its attempts, and is
+// recorded.
+func TestAReportThatLosesRacesWaits(t *testing.T) {
+	plain, err := embedded.OpenStore(embedded.StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	meta := &state.Meta{Head: cluster.Head{Cluster: "prod", Rev: 1}, Version: 7}
+	known := &cluster.Instance{Head: cluster.Head{Cluster: "prod", Rev: 1}, ID: "i", Status: cluster.InstanceActive,
+		AgentConnected: true, Version: 1}
+	for _, row := range []state.Row{meta, known} {
+		if _, err := plain.Write(t.Context(), state.Write{Put: row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	races := 0
+	store := &narrowedStore{plain, func() {
+		if races++; races > 10 {
+			return
+		}
+		meta.Rev, meta.Version = meta.Rev+1, meta.Version+1
+		if _, err := plain.Write(t.Context(), state.Write{Put: meta}); err != nil {
+			t.Error(err)
+		}
+	}}
+	clock := &fixedClock{time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+	o := &observe.Observer{State: store, Clock: clock, Now: clock.now}
+	drained := *known
+	drained.Status, drained.Version = cluster.InstanceDraining, 2
+	begin := clock.now
+	if err := o.RecordInstance(t.Context(), &drained, known); err != nil {
+		t.Fatal(err)
+	}
+	row, err := plain.Get(t.Context(), state.InstanceKey("prod", "i"))
+	if i, ok := row.(*cluster.Instance); err != nil || !ok || i.Status != cluster.InstanceDraining {
+		t.Errorf("stored: %+v, %v", row, err)
+	}
+	if waited := clock.now.Sub(begin); waited < 50*time.Millisecond || waited > 2*time.Second {
+		t.Errorf("it waited %s for 10 lost races", waited)
+	}
+}
+
+// A narrowedStore calls before ahead of each commit that expects a placement version.
+type narrowedStore struct {
+	state.Store
+	before func()
+}
+
+func (s *narrowedStore) Commit(ctx context.Context, c state.Commit) error {
+	if c.Version != state.NoVersion {
+		s.before()
+	}
+	return s.Store.Commit(ctx, c)
 }

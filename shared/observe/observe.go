@@ -28,6 +28,7 @@ type ECS interface {
 // dispatch had to ask. A report that is older than the row, or says the same, changes nothing.
 type Observer struct {
 	State    state.Store
+	Clock    state.Clock // for the time between attempts; Now is that of the event
 	Now      time.Time
 	Settings decide.Settings
 	Log      *slog.Logger
@@ -215,7 +216,7 @@ func (o *Observer) recordForeignTask(ctx context.Context, t cluster.ECSTask) err
 		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID,
 			t.Instance, t.Cluster)}
 	}
-	return state.CommitNarrowing(ctx, o.State, t.Cluster, func(stamp int64) (state.Row, error) {
+	return state.CommitNarrowing(ctx, o.State, o.Clock, t.Cluster, func(stamp int64) (state.Row, error) {
 		return newForeignTask(t, o.Now, stamp), nil
 	})
 }
@@ -226,7 +227,7 @@ func (o *Observer) updateForeignTask(ctx context.Context, known *cluster.Task, t
 	obs := o.NewObservation(state.KeyOf(known), t)
 	next, newer := state.Write{Observe: obs}.Apply(known)
 	if row, ok := next.(*cluster.Task); ok && newer && len(t.Ports) > len(known.Ports) {
-		return state.CommitNarrowing(ctx, o.State, t.Cluster, func(stamp int64) (state.Row, error) {
+		return state.CommitNarrowing(ctx, o.State, o.Clock, t.Cluster, func(stamp int64) (state.Row, error) {
 			more := *row
 			more.Stamp, more.Ports = stamp, t.Ports
 			return &more, nil
@@ -256,7 +257,7 @@ func newForeignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task
 // RecordInstance records one report of an instance. known is its row if the caller has read it,
 // else nil.
 func (o *Observer) RecordInstance(ctx context.Context, i *cluster.Instance, known *cluster.Instance) error {
-	for range state.MaxRaces {
+	return state.RetryRaces(ctx, o.Clock, "recording instance "+i.ID, func() error {
 		if known == nil {
 			row, err := o.State.Peek(ctx, state.InstanceKey(i.Cluster, i.ID))
 			if err != nil {
@@ -266,12 +267,11 @@ func (o *Observer) RecordInstance(ctx context.Context, i *cluster.Instance, know
 		}
 		err := o.writeIfNewer(ctx, i, known)
 		var c *state.Conflict
-		if !errors.As(err, &c) {
-			return err
+		if errors.As(err, &c) {
+			known, _ = c.Row.(*cluster.Instance)
 		}
-		known, _ = c.Row.(*cluster.Instance)
-	}
-	return fmt.Errorf("recording instance %s: lost %d races", i.ID, state.MaxRaces)
+		return err
+	})
 }
 
 // RefreshInstances records instances as ECS describes them now.
@@ -373,7 +373,7 @@ func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance)
 	}
 	// A new instance narrows nothing. It is written this way because an unknown cluster is detected
 	// here.
-	return state.CommitNarrowingAll(ctx, o.State, next.Cluster, func(stamp int64) ([]state.Write, error) {
+	return state.CommitNarrowingAll(ctx, o.State, o.Clock, next.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *next
 		row.Stamp = stamp
 		return append([]state.Write{{Put: &row}}, alias...), nil

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,27 +12,32 @@ import (
 
 // CommitNarrowing writes a row that narrows what placement may decide, and bumps the placement
 // version in the same commit.
-func CommitNarrowing(ctx context.Context, store Store, clusterName string, row func(stamp int64) (Row, error)) error {
-	return CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) ([]Write, error) {
+func CommitNarrowing(
+	ctx context.Context, store Store, clock Clock, clusterName string, row func(stamp int64) (Row, error),
+) error {
+	return CommitNarrowingAll(ctx, store, clock, clusterName, func(stamp int64) ([]Write, error) {
 		r, err := row(stamp)
 		return []Write{{Put: r}}, err
 	})
 }
 
 // CommitNarrowingAll is [CommitNarrowing] for several writes. If another commit moves the version
-// first, it calls writes again with the next version, at most [MaxRaces] times. An unknown cluster
-// is a *[cluster.Drop]; other conflicts are returned.
+// first, it waits as [BackOff] does and calls writes again with the next version, at most [MaxRaces]
+// times. An unknown cluster is a *[cluster.Drop]; other conflicts are returned.
 func CommitNarrowingAll(
-	ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error),
+	ctx context.Context, store Store, clock Clock, clusterName string, writes func(stamp int64) ([]Write, error),
 ) error {
-	for range MaxRaces {
+	var other error // a conflict that another attempt would not solve
+	err := RetryRaces(ctx, clock, "narrowing cluster "+clusterName, func() error {
 		err := TryNarrowing(ctx, store, clusterName, time.Time{}, writes)
 		var c *Conflict
-		if !errors.As(err, &c) || !c.Version {
-			return err
+		if errors.As(err, &c) && !c.Version {
+			other = err
+			return nil
 		}
-	}
-	return fmt.Errorf("narrowing cluster %s: lost %d races", clusterName, MaxRaces)
+		return err
+	})
+	return cmp.Or(err, other)
 }
 
 // TryNarrowing is [CommitNarrowingAll] with one attempt. The error is a *[Conflict] if another
@@ -66,9 +72,10 @@ const MaxHold = 4 * time.Second
 // a time that is d from now. Placement asks for it after it has lost several races: a decision takes
 // longer than a call, so callers in a closed loop would come first again and again. The hold ends by
 // itself, so that a placement that dies blocks nothing.
-func HoldNarrowing(ctx context.Context, store Store, clusterName string, now time.Time, d time.Duration) error {
-	return RetryRaces("holding cluster "+clusterName, func() error {
+func HoldNarrowing(ctx context.Context, store Store, clock Clock, clusterName string, d time.Duration) error {
+	return RetryRaces(ctx, clock, "holding cluster "+clusterName, func() error {
 		meta, err := ReadRow[*Meta](ctx, store, Key{Cluster: clusterName, Sort: PrefixMeta}, "cluster "+clusterName)
+		now := clock.Now()
 		if err != nil || meta == nil || cluster.RemainingWait(meta.HeldUntil, now, MaxHold) >= d {
 			return err
 		}

@@ -249,7 +249,7 @@ func (i *Installation) ownedGroups(groups Groups) *handler.OwnedGroups {
 }
 
 func (i *Installation) clockFor(function string) handler.Clock {
-	return wrapPort[handler.Clock](i.options.WrapClock, function, i.Loop)
+	return wrapPort[handler.Clock](i.options.WrapClock, function, embedded.CallbackClock{Loop: i.Loop})
 }
 
 // wireFunctions makes the runtime with the functions, the API, and the server in front of both.
@@ -263,8 +263,8 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		return err
 	}
 	i.API = api.New(api.Dependencies{
-		State: i.stateFor("api"), ECS: i.ecsFor("api"), Clock: i.clockFor("api"), Settings: *i.options.Settings,
-		NewID: i.options.NewID, Log: i.options.Log,
+		State: i.stateFor("api"), ECS: i.ecsFor("api"), Settings: *i.options.Settings,
+		Clock: wrapPort[handler.Clock](i.options.WrapClock, "api", i.Loop), NewID: i.options.NewID, Log: i.options.Log,
 	})
 	server := i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{

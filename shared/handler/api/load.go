@@ -38,7 +38,7 @@ func (a *Loads) ReportLoads(
 		}
 		known = append(known, cluster.LoadReport{Task: t.ID, Loads: r.Loads})
 	}
-	return missing, observe.GatherLoads(ctx, a.State, a.Clock.Now(), clusterName, known)
+	return missing, observe.GatherLoads(ctx, a.State, a.Clock, clusterName, known)
 }
 
 // checkLoads refuses metrics that the task does not have and loads that no metric can have. It goes

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
-	"hash/fnv"
 	"time"
 
 	"berth/shared/cluster"
@@ -15,14 +13,13 @@ import (
 // repeat it.
 const raceTimeout = 10 * time.Second
 
-// retryRaces calls f until it returns no [state.Conflict]. It waits between the attempts, longer
-// each time, so that placement, which does not wait, comes first. what names the operation: calls
-// that race wait for different times.
+// retryRaces calls f until it returns no [state.Conflict], and waits between the attempts as
+// [state.BackOff] does. what names the operation.
 //
 // A cluster that was deleted meanwhile is a ClusterNotFoundException.
 func (a *Dependencies) retryRaces(ctx context.Context, what string, f func() error) error {
 	until := a.Clock.Now().Add(raceTimeout)
-	for n := 0; ; n++ {
+	for n := 1; ; n++ {
 		err := f()
 		var lost *state.Conflict
 		var gone *cluster.Drop
@@ -34,20 +31,8 @@ func (a *Dependencies) retryRaces(ctx context.Context, what string, f func() err
 		case !a.Clock.Now().Before(until):
 			return cluster.Errorf(cluster.CodeThrottling, "Rate exceeded")
 		}
-		if n == 0 {
-			continue
-		}
-		if err := a.Clock.Sleep(ctx, a.raceDelay(what, n)); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+		if err := state.BackOff(ctx, a.Clock, what, n); err != nil {
+			return err
 		}
 	}
-}
-
-// raceDelay returns how long to wait after n lost races: up to 4 ms, 8 ms, ..., 256 ms. It follows
-// from the name and the time, so that a simulation can be repeated.
-func (a *Dependencies) raceDelay(what string, n int) time.Duration {
-	h := fnv.New64a()
-	fmt.Fprint(h, what, n, a.Clock.Now().UnixNano())
-	most := 2 * time.Millisecond << min(n, 7)
-	return time.Duration(h.Sum64() % uint64(most)) //nolint:gosec // both are small and positive
 }

@@ -154,7 +154,7 @@ func leaveCloudMap(ctx context.Context, r *round, arn string, group []*drainingT
 // recordDeregistered records where the task was deregistered, and returns how long its connections
 // still drain.
 func recordDeregistered(ctx context.Context, r *round, b *drainingTask) (wait time.Duration, err error) {
-	now, err := UpdateTarget(ctx, r.State, b.target, func(t *cluster.Target) bool {
+	now, err := UpdateTarget(ctx, r.State, r.Clock, b.target, func(t *cluster.Target) bool {
 		changed := false
 		for n := range t.Registrations {
 			g := &t.Registrations[n]

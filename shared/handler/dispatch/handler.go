@@ -138,7 +138,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	}
 	failed := h.recheckInstances(ctx, name, instances)
 	if loads {
-		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock.Now(), name))
+		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock, name))
 	}
 	if scaling {
 		handler.SendWakeUp(ctx, h.Scaling, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)

@@ -77,7 +77,7 @@ func recordLocation(ctx context.Context, r *round, reg *taskRegistration, e clus
 			return false, err
 		}
 	}
-	now, err := UpdateTarget(ctx, r.State, reg.target, func(t *cluster.Target) bool {
+	now, err := UpdateTarget(ctx, r.State, r.Clock, reg.target, func(t *cluster.Target) bool {
 		changed := false
 		for n := range t.Registrations {
 			g := &t.Registrations[n]

@@ -44,7 +44,7 @@ func protectInstances(ctx context.Context, r *round, group []state.StartItem) bo
 
 // clearReleased records that no Auto Scaling group may terminate the instance.
 func clearReleased(ctx context.Context, r *round, id string) error {
-	return state.RetryRaces("protecting instance "+id, func() error {
+	return state.RetryRaces(ctx, r.Clock, "protecting instance "+id, func() error {
 		i, err := state.ReadRow[*cluster.Instance](ctx, r.State, state.InstanceKey(r.cluster, id), "instance "+id)
 		if err != nil || i == nil || i.ReleasedIn == "" {
 			return err

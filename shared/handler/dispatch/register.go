@@ -169,7 +169,7 @@ func callAndNote(ctx context.Context, r *round, pending []pendingRegistration, c
 // recordOutcome records the outcome of a task's registrations. It ends those that were made
 // although the task was deregistered meanwhile.
 func recordOutcome(ctx context.Context, r *round, reg *taskRegistration) error {
-	now, err := UpdateTarget(ctx, r.State, reg.target, func(t *cluster.Target) bool {
+	now, err := UpdateTarget(ctx, r.State, r.Clock, reg.target, func(t *cluster.Target) bool {
 		changed := false
 		for n := range t.Registrations {
 			g := &t.Registrations[n]

@@ -98,26 +98,32 @@ func retryDelay(err error) time.Duration {
 // first. It returns the row as it is then, nil if it was deleted. change returns false if nothing
 // changes.
 func UpdateTarget(
-	ctx context.Context, store state.Store, row *cluster.Target, change func(*cluster.Target) bool,
+	ctx context.Context, store state.Store, clock state.Clock, row *cluster.Target, change func(*cluster.Target) bool,
 ) (*cluster.Target, error) {
-	for range state.MaxRaces {
+	key, what, first := state.KeyOf(row), "the registrations of task "+row.Task, true
+	err := state.RetryRaces(ctx, clock, "writing "+what, func() (err error) {
+		if !first {
+			row, err = state.ReadRow[*cluster.Target](ctx, store, key, what)
+		}
+		if first = false; err != nil || row == nil {
+			return err
+		}
 		next := *row
 		next.Registrations = slices.Clone(row.Registrations)
 		if !change(&next) {
-			return row, nil
+			return nil
 		}
 		next.Rev++
-		_, err := store.Write(ctx, state.Write{Put: &next})
-		var c *state.Conflict
-		if !errors.As(err, &c) {
-			return &next, cluster.Wrap(err, "writing the registrations of task %s", row.Task)
+		if _, err := store.Write(ctx, state.Write{Put: &next}); err != nil {
+			return fmt.Errorf("writing %s: %w", what, err)
 		}
-		row, err = state.ReadRow[*cluster.Target](ctx, store, state.KeyOf(row), "the registrations of task "+row.Task)
-		if err != nil || row == nil {
-			return nil, err
-		}
+		row = &next
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("writing the registrations of task %s: lost %d races", row.Task, state.MaxRaces)
+	return row, nil
 }
 
 // needsAddress reports whether a registration is wanted and has no address yet.

@@ -124,7 +124,7 @@ func (r *round) takeBalancerCall(ctx context.Context) bool {
 
 // newObserver returns an observer as of now.
 func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+	return &observe.Observer{State: h.State, Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"berth/shared/cluster"
@@ -21,27 +20,26 @@ func (h *Handler) leaseTokens(ctx context.Context, class quota.Class, want int) 
 	const name = "start"
 	key := state.Key{Cluster: state.Directory, Sort: state.PrefixBucket + name}
 	limits := quota.Limits{Rate: h.Settings.StartRate, Burst: h.Settings.StartBurst}
-	for range state.MaxRaces {
+	got := 0
+	err := state.RetryRaces(ctx, h.Clock, "leasing tokens", func() error {
 		row, err := h.State.Get(ctx, key)
 		if err != nil {
-			return 0, fmt.Errorf("reading the token bucket: %w", err)
+			return fmt.Errorf("reading the token bucket: %w", err)
 		}
 		now := h.Clock.Now()
 		bucket := quota.NewBucket(name, now, limits)
 		if old, ok := row.(*state.Bucket); ok && old != nil {
 			bucket = *old
 		}
-		next, got, changed := quota.Lease(bucket, class, want, now, limits)
+		next, leased, changed := quota.Lease(bucket, class, want, now, limits)
+		got = leased
 		if !changed {
-			return 0, nil
+			return nil
 		}
 		next.Cluster = state.Directory
 		next.Rev++
 		_, err = h.State.Write(ctx, state.Write{Put: &next})
-		var c *state.Conflict
-		if !errors.As(err, &c) {
-			return got, cluster.Wrap(err, "leasing tokens")
-		}
-	}
-	return 0, nil
+		return err
+	})
+	return got, cluster.Wrap(err, "leasing tokens")
 }

@@ -138,7 +138,7 @@ func isDeploying(s *cluster.Service) bool {
 
 // recordAlarms writes what is seen of a deployment's alarms, if it has changed.
 func (h *Handler) recordAlarms(ctx context.Context, s *cluster.Service, alarms map[string]cluster.Alarm) error {
-	for range state.MaxRaces {
+	return state.RetryRaces(ctx, h.Clock, "writing the alarm watch of service "+s.Name, func() error {
 		old, err := state.ReadRow[*cluster.AlarmWatch](
 			ctx, h.State, state.AlarmWatchKey(s.Cluster, s.Short), "the alarm watch")
 		if err != nil {
@@ -153,12 +153,8 @@ func (h *Handler) recordAlarms(ctx context.Context, s *cluster.Service, alarms m
 		}
 		next.Rev++
 		_, err = h.State.Write(ctx, state.Write{Put: next})
-		var c *state.Conflict
-		if !errors.As(err, &c) {
-			return cluster.Wrap(err, "writing the alarm watch")
-		}
-	}
-	return fmt.Errorf("writing the alarm watch: lost %d races", state.MaxRaces)
+		return cluster.Wrap(err, "writing the alarm watch")
+	})
 }
 
 func equalWatch(a, b *cluster.AlarmWatch) bool {

@@ -216,7 +216,7 @@ func (h *Handler) recordHealth(ctx context.Context, t *cluster.Target, seen *rep
 		}
 		return changed
 	}
-	now, err := dispatch.UpdateTarget(ctx, h.State, t, change)
+	now, err := dispatch.UpdateTarget(ctx, h.State, h.Clock, t, change)
 	if err != nil || now == nil || !lost {
 		return err
 	}

@@ -38,8 +38,8 @@ func (e *execution) carryOut(ctx context.Context) (resized bool, err error) {
 			return false, fmt.Errorf("protecting instances: %w", err)
 		}
 	}
-	err = errors.Join(markReleasable(ctx, h.State, clusterName, d.UnmarkReleasable, ""),
-		markReleasable(ctx, h.State, clusterName, d.MarkReleasable, e.group.Name))
+	err = errors.Join(h.markReleasable(ctx, clusterName, d.UnmarkReleasable, ""),
+		h.markReleasable(ctx, clusterName, d.MarkReleasable, e.group.Name))
 	if err != nil {
 		return false, err
 	}

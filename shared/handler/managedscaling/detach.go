@@ -89,7 +89,7 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 			noted = append(noted, i.ID)
 		}
 	}
-	if err := markReleasable(ctx, h.State, clusterName, noted, ""); err != nil {
+	if err := h.markReleasable(ctx, clusterName, noted, ""); err != nil {
 		return err
 	}
 	groups, err := h.Groups.DescribeGroups(ctx, []string{group})

@@ -74,7 +74,7 @@ func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, eve
 // changes in the same commit. The stamp is removed: an event alone does not move the placement
 // version.
 func (r *round) addServiceEvent(ctx context.Context, name, message string) error {
-	return state.RetryRaces("adding an event to service "+name, func() error {
+	return state.RetryRaces(ctx, r.Clock, "adding an event to service "+name, func() error {
 		s, err := state.ReadRow[*cluster.Service](ctx, r.State, state.ServiceKey(r.of.Cluster, name), "service "+name)
 		if err != nil || s == nil {
 			return err

@@ -22,16 +22,17 @@ func readInstance(ctx context.Context, store state.Store, clusterName, id string
 // Placement sees the mark before it places a task on one, and dispatch protects the instance before
 // the task starts (C6). Decisions under way do not know yet: moving the placement version makes
 // their commits fail.
-func markReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
+func (h *Handler) markReleasable(ctx context.Context, clusterName string, ids []string, group string) error {
 	for batch := range slices.Chunk(ids, state.MaxWrites) {
-		err := state.RetryRaces("noting which instances may be taken", func() error {
+		err := state.RetryRaces(ctx, h.Clock, "noting which instances may be taken", func() error {
 			return state.CommitNarrowingAll(
 				ctx,
-				store,
+				h.State,
+				h.Clock,
 				clusterName,
 				func(stamp int64) (writes []state.Write, err error) {
 					for _, id := range batch {
-						i, err := readInstance(ctx, store, clusterName, id)
+						i, err := readInstance(ctx, h.State, clusterName, id)
 						if err != nil {
 							return nil, err
 						}
@@ -55,7 +56,7 @@ func markReleasable(ctx context.Context, store state.Store, clusterName string, 
 }
 
 func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+	return &observe.Observer{State: h.State, Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 

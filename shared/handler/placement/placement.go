@@ -128,7 +128,7 @@ const (
 // may still win, so an error is only logged.
 func (h *Handler) holdCallers(ctx context.Context, name string, took time.Duration) {
 	d := min(max(holdFactor*took, minHold), state.MaxHold)
-	if err := state.HoldNarrowing(ctx, h.State, name, h.Clock.Now(), d); err != nil {
+	if err := state.HoldNarrowing(ctx, h.State, h.Clock, name, d); err != nil {
 		handler.Logger(h.Log).Warn("callers are not held", "cluster", name, "error", err)
 	}
 }

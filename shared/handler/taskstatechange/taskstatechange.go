@@ -55,7 +55,7 @@ func (h *Handler) countDrop(reason, message string) {
 
 // newObserver returns an observer as of now.
 func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+	return &observe.Observer{State: h.State, Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 
@@ -73,7 +73,7 @@ func (h *Handler) handleEvent(ctx context.Context, body []byte) error {
 	case *cluster.ECSTask:
 		return h.newObserver().RecordTask(ctx, *detail)
 	case *awsevent.Load:
-		return observe.GatherLoads(ctx, h.State, h.Clock.Now(), detail.Cluster, []cluster.LoadReport{detail.LoadReport})
+		return observe.GatherLoads(ctx, h.State, h.Clock, detail.Cluster, []cluster.LoadReport{detail.LoadReport})
 	case *cluster.Instance:
 		return h.newObserver().RecordInstance(ctx, detail, nil)
 	case *awsevent.SpotWarning:

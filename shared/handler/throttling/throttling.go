@@ -94,7 +94,7 @@ func (h *Handler) decodeFailedStart(body []byte) (*cluster.ECSTask, *cluster.Dro
 // it allows now. One commit writes both, so that a crash cannot leave a pause without an end.
 func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 	key := state.ThrottleKey(f.cluster, f.owner)
-	for range state.MaxRaces {
+	return state.RetryRaces(ctx, h.Clock, "writing the throttle of "+f.owner, func() error {
 		s, tasks, err := h.readService(ctx, f)
 		if err != nil || s == nil {
 			return err // standalone tasks, and those of a service that is gone
@@ -108,12 +108,8 @@ func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 			return nil
 		}
 		err = h.State.Commit(ctx, state.Commit{Cluster: f.cluster, Version: state.NoVersion, Writes: writes})
-		var c *state.Conflict
-		if !errors.As(err, &c) {
-			return cluster.Wrap(err, "writing the throttle of service %s", s.Name)
-		}
-	}
-	return fmt.Errorf("writing the throttle of %s: lost %d races", f.owner, state.MaxRaces)
+		return cluster.Wrap(err, "writing the throttle of service %s", s.Name)
+	})
 }
 
 // readService returns a service and its tasks; nil if the owner is no service any more. The tasks
