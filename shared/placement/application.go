@@ -144,7 +144,7 @@ func (a *application) addedLoad(i int, metric int, load int64) int64 {
 		return load
 	}
 	for n := range a.Limits {
-		if limit := &a.Limits[n]; limit.Metric == metric && limit.Reservation > 0 {
+		if limit := &a.Limits[n]; limit.Metric == metric {
 			use := a.on[int32(i)]
 			if use.Tasks == 0 {
 				return max(load, limit.Reservation)

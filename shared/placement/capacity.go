@@ -172,9 +172,7 @@ func (d Demand) totalLoad(metric string) *big.Int {
 func Admit(s *snapshot.Snapshot, want, had Demand) error {
 	for _, m := range want.Metrics {
 		required := want.totalLoad(m.Name)
-		if required.Sub(required, had.totalLoad(m.Name)).Sign() <= 0 {
-			continue
-		}
+		required.Sub(required, had.totalLoad(m.Name))
 		c := CapacityOfMetric(s, m.Name)
 		usable, how := c.Total, "without the buffer"
 		if buffer := s.Configuration.Buffer[m.Name]; buffer > 0 { // rounded once, for the whole cluster

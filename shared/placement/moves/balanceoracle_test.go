@@ -439,12 +439,14 @@ func TestReasonsOfSpreading(t *testing.T) {
 	for want, c := range map[string]struct {
 		tasks [3]int
 		spec  *placement.Spec
+		to    string
 	}{
-		"zone a has 4 tasks of web, b has 0": {[3]int{3, 1, 0}, &placement.Spec{Owner: "web"}},
+		"zone a has 4 tasks of web, b has 0": {[3]int{3, 1, 0}, &placement.Spec{Owner: "web"}, "b1"},
 		"instance a1 has 3 tasks of web, b1 has 0": {[3]int{3, 1, 0},
-			&placement.Spec{Owner: "web", Strategies: spread("instanceId")}},
+			&placement.Spec{Owner: "web", Strategies: spread("instanceId")}, "b1"},
+		"instance a1 has 4 tasks of web, a2 has 0": {[3]int{4, 0, 4}, &placement.Spec{Owner: "web"}, "a2"}, // in one zone
 		"fault domain fd:/1 has 2 tasks of web, fd:/2 has 0": {[3]int{1, 1, 0},
-			&placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyQuorum}},
+			&placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyQuorum}, "b1"},
 	} {
 		var rows []state.Row
 		for n, id := range []string{"a1", "a2", "b1"} {
@@ -457,7 +459,7 @@ func TestReasonsOfSpreading(t *testing.T) {
 		m := movers(c.spec)
 		m.Most = 1
 		if p := planBalance(t, rows, m, 20_000, 1); len(p.Moves) != 1 || p.Moves[0].Why != want ||
-			p.Moves[0].To != "b1" {
+			p.Moves[0].To != c.to {
 			t.Errorf("%+v, expected %q", p.Moves, want)
 		}
 	}
@@ -483,5 +485,15 @@ func TestReasonNamesTheMetric(t *testing.T) {
 			uneven+" on a goes from 60 to 30, on b from 0 to 30") {
 			t.Errorf("%+v", p.Moves)
 		}
+	}
+	both := func(t *cluster.Task) { t.Needs, t.Reported = cluster.Resources{}, map[string]int64{"m": 30, "n": 30} }
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{}), oracle.Task("t1", "a", both),
+		oracle.Task("t2", "a", both)}
+	for _, id := range []string{"a", "b"} {
+		rows = append(rows, oracle.Instance(id, oracle.Metric("m", 100), oracle.Metric("n", 100)))
+	}
+	if p := planBalance(t, rows, movers(packed("web")), 20_000, 1); len(p.Moves) != 1 ||
+		!strings.HasPrefix(p.Moves[0].Why, "m on a goes from 60 to 30") {
+		t.Errorf("of metrics that gain the same, the first by name is the reason, but: %+v", p.Moves)
 	}
 }

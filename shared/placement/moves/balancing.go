@@ -204,9 +204,6 @@ func (b *balancing) addSearchGoals(out *rebalance.Problem) {
 			out.Evens = append(out.Evens, rebalance.Evenness{Resource: g.dim, Mean: g.mean, Apart: g.apart,
 				Weight: g.Weight * searchScale / float64(g.count)})
 		}
-		if g.Safety <= 0 && (!g.Gather || len(targets) == 0) {
-			continue
-		}
 		weight := 0.0
 		for i := range p.instances {
 			c := p.cellIndex(int32(i), g.dim)

@@ -35,6 +35,12 @@ func TestWhyATaskMoves(t *testing.T) {
 		p.Moves[0].Why != want {
 		t.Errorf("got %+v, want %q", p.Moves, want)
 	}
+	p = plan([]state.Row{oracle.Instance("a", oracle.CPU(1024)), oracle.Instance("b", oracle.CPU(2048)),
+		oracle.Task("t1", "a", oracle.Needs(cluster.Resources{CPU: 1536 * cluster.CPUUnit}))}, movers(anyTask("web")))
+	if want := "CPU on a goes from 1536 to 0 of 1024; CPU on b goes from 0 to 1536 of 2048"; len(p.Moves) != 1 ||
+		p.Moves[0].Why != want {
+		t.Errorf("got %+v, want %q", p.Moves, want)
+	}
 	for attribute, want := range map[string]string{
 		cluster.AttributeFaultDomain: "fault domain", cluster.AttributeUpgrade: "upgrade domain",
 	} {
@@ -143,4 +149,28 @@ func TestAvoidedInstancesThatAreGone(t *testing.T) {
 		oracle.Task("t", "b", oracle.Load(20))},
 		movers(spec))
 	expectMoves(t, p, "t: b > a")
+}
+
+// A rule of domains that a move breaks for one of higher priority is left, too.
+func TestDomainRulesThatAreGivenUpAreListed(t *testing.T) {
+	for attribute, rule := range map[string]placement.Rule{cluster.AttributeFaultDomain: placement.RuleFault,
+		cluster.AttributeUpgrade: placement.RuleUpgrade} {
+		rows := []state.Row{oracle.Configuration(cluster.Configuration{
+			Priorities: cluster.Priorities{FaultDomain: 1, UpgradeDomain: 1}}),
+			oracle.Task("t1", "a", oracle.Load(50)), oracle.Task("t2", "c", oracle.Load(1))}
+		for n, id := range []string{"a", "b", "c"} { // b and c are in one domain
+			domains := map[string]string{cluster.AttributeFaultDomain: "fd:/x", cluster.AttributeUpgrade: "x"}
+			domains[attribute] = []string{"fd:/1", "fd:/2", "fd:/2"}[n]
+			rows = append(rows, oracle.Instance(id, oracle.Metric("m", []int64{10, 100, 10}[n]),
+				oracle.Attribute(cluster.AttributeFaultDomain, domains[cluster.AttributeFaultDomain]),
+				oracle.Attribute(cluster.AttributeUpgrade, domains[cluster.AttributeUpgrade])))
+		}
+		m := movers(&placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference})
+		m.Keep = func(t *cluster.Task) bool { return t.ID == "t2" }
+		p := plan(rows, m)
+		expectMoves(t, p, "t1: a > b")
+		if len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != rule || p.Unrepaired[0].Have != 1 {
+			t.Errorf("left are %+v, expected the rule of %s", p.Unrepaired, attribute)
+		}
+	}
 }

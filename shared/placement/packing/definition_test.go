@@ -321,6 +321,20 @@ func TestRememberedScoresAreRight(t *testing.T) {
 	})
 }
 
+// A device that more is assigned to than it has is as good as a full one.
+func TestOverfullDevicesAreFull(t *testing.T) {
+	needs := gpurows.Needs(1, 500)
+	score := func(free int) float64 {
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 64, 2, "T4")), needs)
+		p, v := newEpoch(s), *s.Instances["a"]
+		v.GPUs = []int{free, 1000}
+		return p.Score(&v, &needs)
+	}
+	if full, overfull := score(0), score(-300); full != overfull {
+		t.Errorf("the score is %g beside a full device, and %g beside an overfull one", full, overfull)
+	}
+}
+
 // As much free on other devices is another shape, with other scores.
 func TestShapesOfTheSameSum(t *testing.T) {
 	part := func(milli int) cluster.Resources { return cluster.Resources{GPUs: 1, GPUMilli: int32(milli)} }

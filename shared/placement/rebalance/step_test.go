@@ -32,7 +32,7 @@ func freeProblem(instances, tasks, services int) *Problem {
 // and a fifth exchange any two.
 func TestStepsTryEachKindByItsShare(t *testing.T) {
 	const tasks, services, rounds = 4000, 41, 40
-	shifts, large, exchanges, similar, same := 0, 0, 0, 0, 0
+	shifts, large, exchanges, similar, similarLarge, same := 0, 0, 0, 0, 0, 0
 	for seed := range uint64(rounds) {
 		s := newAnnealing(freeProblem(200, tasks, services), seed)
 		s.journal.best = -1 // nothing is better: the journal keeps every move
@@ -50,7 +50,9 @@ func TestStepsTryEachKindByItsShare(t *testing.T) {
 			b := list[n+1]
 			n++
 			if exchanges++; math.Abs(float64(a.task-b.task)) <= similarRanks {
-				similar++
+				if similar++; a.task < tasks/5 {
+					similarLarge++
+				}
 			} else if a.task%services == b.task%services {
 				same++
 			}
@@ -65,6 +67,8 @@ func TestStepsTryEachKindByItsShare(t *testing.T) {
 	near(t, "part of these with a task of the largest fifth", float64(large)/float64(shifts),
 		(0.2+1-math.Pow(0.8, 4))/2, 0.03)
 	near(t, "part of the steps that exchange tasks of a size", float64(similar)/all, 0.2, 0.015)
+	near(t, "part of these with tasks of the largest fifth", float64(similarLarge)/float64(similar),
+		1-math.Pow(0.8, 4), 0.03)
 	near(t, "part of the steps that exchange tasks of a service", float64(same)/all, 0.1+0.2/services, 0.015)
 }
 
