@@ -225,7 +225,9 @@ func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains
 // load is part of their instances'. Of tasks that are about to end, the load counts as
 // ending.
 func (p *problem) addScopedTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
-	for _, t := range scopedTasks(p, e, &m, r) {
+	scoped := scopedTasks(p, e, &m, r)
+	p.tasks = make([]problemTask, 0, len(scoped))
+	for _, t := range scoped {
 		i, here := at[t.Instance]
 		if !here || !t.HoldsCapacity() {
 			continue
@@ -278,7 +280,7 @@ func taskAmounts(p *problem, e *Planner, t *cluster.Task) []resourceAmount {
 
 // resourceAmounts returns the amounts of CPU, memory and interfaces that are not 0.
 func resourceAmounts(r cluster.Resources) []resourceAmount {
-	var out []resourceAmount
+	out := make([]resourceAmount, 0, fixedDims)
 	for dim, n := range [fixedDims]int64{r.CPU, r.Memory, int64(r.ENIs)} {
 		if n > 0 {
 			out = append(out, resourceAmount{int32(dim), n})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -22,6 +23,7 @@ const (
 func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cluster.Task {
 	var out []*cluster.Task
 	if m.whole || e.snap.TaskCount() <= e.wholeTasks || !e.watch.active {
+		out = make([]*cluster.Task, 0, e.snap.TaskCount())
 		for t := range e.snap.Tasks() {
 			out = append(out, t)
 		}
@@ -29,7 +31,10 @@ func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cl
 		out = affectedTasks(p, e, m, affectedInstances(p, r, e))
 	}
 	slices.SortFunc(out, func(a, b *cluster.Task) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Owner, b.Owner))
+		if byID := strings.Compare(a.ID, b.ID); byID != 0 { // nearly always; the owners are not compared then
+			return byID
+		}
+		return strings.Compare(a.Owner, b.Owner)
 	})
 	return out
 }
