@@ -374,3 +374,18 @@ func BenchmarkTaskLife(b *testing.B) {
 		clock.advance(3 * time.Second)
 	}
 }
+
+func BenchmarkPageOf5000Instances(b *testing.B) {
+	w := newWorld(b, sim.Options{})
+	w.add(5000, ec2.Machine{Type: "m5.large"})
+	first, err := w.ECS.Instances.ListContainerInstances(ctx, &ecs.ListContainerInstancesInput{Cluster: new("prod")})
+	check(b, err)
+	for b.Loop() {
+		out, err := w.ECS.Instances.ListContainerInstances(ctx, &ecs.ListContainerInstancesInput{
+			Cluster: new("prod"), NextToken: first.NextToken})
+		check(b, err)
+		if len(out.ContainerInstanceArns) != 100 {
+			b.Fatal(len(out.ContainerInstanceArns))
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package ecs
 
 import (
+	"cmp"
 	"encoding/base64"
 	"maps"
 	"slices"
@@ -16,17 +17,13 @@ import (
 // size.
 const pageSize = 100
 
-// pageAfterToken sorts the items and returns a page of them, and the token of the next page, nil
-// after the last. The token is the page's last item, so that items which are added or removed
-// between two calls make no other item appear twice or not at all. It is good for one list only,
-// which has the name of its operation.
+// pageAfterToken returns a page of the items in order, and the token of the next page, nil after the
+// last. The token is the page's last item, so that items which are added or removed between two
+// calls make no other item appear twice or not at all. It is good for one list only, which has the
+// name of its operation. Only the items of the page are sorted: lists are long, and have many pages.
 func pageAfterToken(
 	list string, items []string, token *string, size *int32, descending bool,
 ) ([]string, *string, error) {
-	slices.Sort(items)
-	if descending {
-		slices.Reverse(items)
-	}
 	n := int(value(size))
 	if size == nil {
 		n = pageSize
@@ -39,13 +36,22 @@ func pageAfterToken(
 	if value(token) != "" && (err != nil || !fits) {
 		return nil, nil, invalidParameter("Invalid token: %.100q", *token)
 	}
-	for last != "" && len(items) > 0 && (items[0] == last || items[0] < last != descending) {
-		items = items[1:]
+	compare := cmp.Compare[string]
+	if descending {
+		compare = func(a, b string) int { return cmp.Compare(b, a) }
 	}
-	if len(items) <= n {
-		return items, nil, nil
+	var page []string // sorted: the first n after the last item of the page before, and one more
+	for _, item := range items {
+		if last != "" && compare(item, last) <= 0 || len(page) > n && compare(item, page[n]) >= 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(page, item, compare)
+		page = slices.Insert(page[:min(len(page), n)], at, item)
 	}
-	return items[:n], new(base64.RawURLEncoding.EncodeToString([]byte(list + "/" + items[n-1]))), nil
+	if len(page) <= n {
+		return page, nil, nil
+	}
+	return page[:n], new(base64.RawURLEncoding.EncodeToString([]byte(list + "/" + page[n-1]))), nil
 }
 
 // pageOfFound is pageAfterToken for things that are listed by keys of their own.

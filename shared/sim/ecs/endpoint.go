@@ -94,7 +94,7 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 	if value(in.StartedBy) != "" && others {
 		return nil, invalidParameter("startedBy must be the only filter.")
 	}
-	var out ecs.ListTasksOutput
+	var arns []string
 	err := e.kernel.View(func(now time.Time) error {
 		tasks, err := e.agents.selectTasks(cluster.TaskFilter{
 			Cluster: value(in.Cluster), Instance: value(in.ContainerInstance), StartedBy: value(in.StartedBy),
@@ -103,15 +103,18 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 		if err != nil {
 			return err
 		}
-		var arns []string
 		for _, t := range tasks {
 			if matchesFilter(t, in) {
 				arns = append(arns, e.kernel.Account.ARN("task", t.Cluster, t.ID))
 			}
 		}
-		out.TaskArns, out.NextToken, err = pageAfterToken("ListTasks", arns, in.NextToken, in.MaxResults, false)
-		return err
+		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	var out ecs.ListTasksOutput
+	out.TaskArns, out.NextToken, err = pageAfterToken("ListTasks", arns, in.NextToken, in.MaxResults, false)
 	return &out, err
 }
 

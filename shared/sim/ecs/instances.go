@@ -27,19 +27,23 @@ func (e *Instances) ListContainerInstances(
 	if err != nil {
 		return nil, err
 	}
-	var out ecs.ListContainerInstancesOutput
-	err = e.kernel.View(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) (err error) {
-		var arns []string
+	var arns []string
+	err = e.kernel.View(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
+		arns = make([]string, 0, len(c.instances))
 		for _, i := range c.instances {
 			status := in.Status == "" && i.Status != cluster.InstanceInactive || string(in.Status) == string(i.Status)
 			if status && matches(i) {
 				arns = append(arns, i.arn)
 			}
 		}
-		out.ContainerInstanceArns, out.NextToken, err = pageAfterToken("ListContainerInstances", arns, in.NextToken,
-			in.MaxResults, false)
-		return err
+		return nil
 	}))
+	if err != nil {
+		return nil, err
+	}
+	var out ecs.ListContainerInstancesOutput
+	out.ContainerInstanceArns, out.NextToken, err = pageAfterToken("ListContainerInstances", arns, in.NextToken,
+		in.MaxResults, false)
 	return &out, err
 }
 
