@@ -35,10 +35,11 @@ func domainTemplateFor(e *Engine, m *matcher, regions *regionMap) *domainTemplat
 }
 
 // followChanges rebuilds the template if the standing of an instance has changed. A change of a row
-// has changed the revision of the regions: those by domain are rebuilt each time.
+// has changed the revision of the regions: those by domain are rebuilt each time. An instance that
+// came and went since the last call has no row any more, but a place among the others.
 func (t *domainTemplate) followChanges() {
 	n := len(t.engine.views)
-	if !t.stale && t.regionsRevision == t.regionMap.revision &&
+	if !t.stale && t.regionsRevision == t.regionMap.revision && len(t.standings) == n &&
 		t.engine.changes.coversChangesSince(t.logPosition, n) {
 		for ; t.logPosition < t.engine.changes.end; t.logPosition++ {
 			if i, last := t.engine.changes.changedInstanceAt(t.logPosition); last && len(t.matcher.dynamic) > 0 &&

@@ -206,7 +206,7 @@ func updateStatic(e *Engine, i int) {
 		m.updateInstance(e, i)
 	}
 	for _, regions := range e.caches.regionMaps {
-		regions.updateInstance(i, &e.columns)
+		regions.updateInstance(i, &e.columns) // those by domain get another revision, which templates follow
 	}
 }
 

@@ -95,6 +95,26 @@ func TestDomainsFollowConstraintsOfTheCall(t *testing.T) {
 	}
 }
 
+// An instance that comes and goes between two requests takes a place among the instances, and
+// changes no answer.
+func TestDomainsOutlastInstancesThatCameAndWent(t *testing.T) {
+	for _, query := range []string{"runningTasksCount < 9", "attribute:berth.fault-domain exists"} {
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/a")),
+			oracle.Instance("i-2", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/b")))
+		e := placement.New(s)
+		r := placement.Request{Count: 2, Target: 2, Spec: &placement.Spec{Owner: "web",
+			DomainPolicy: cluster.PolicyDifference, Constraints: parsed(t, query)}}
+		for n := range 3 {
+			if got := e.Place(r); oracle.Where(got.Placed) != "i-1 i-2" {
+				t.Errorf("%s: placed %v after %d instances came and went", query, got.Placed, n)
+			}
+			gone := oracle.Instance(fmt.Sprint("gone-", n))
+			s.Put(gone)
+			s.ApplyRecord(state.Record{Op: state.Remove, Old: gone})
+		}
+	}
+}
+
 // The domains of a service follow its constraints, also where those are ignored: within a call, as a
 // full scan's do, and after each change of a task, as a new engine's do.
 func TestDomainsFollowConstraints(t *testing.T) {

@@ -10,6 +10,26 @@ import (
 	"berth/tests/oracle"
 )
 
+// Where an application has reserved more than the instance has, nothing is broken as long as there is
+// no load of others.
+func TestReservationsAboveTheCapacityAreNoLoad(t *testing.T) {
+	rows := []state.Row{
+		oracle.Configuration(cluster.Configuration{Applications: map[string]cluster.Application{"shop": {
+			Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: 8}}}}}),
+		&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: "shop", Short: "shop"},
+			ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop"}}},
+		oracle.Instance("i-1", oracle.Metric("m", 5)), oracle.Instance("i-2", oracle.Metric("m", 5)),
+		oracle.Task("shop-1", "i-1", oracle.Owner("shop"), func(t *cluster.Task) { t.Reported = nil }),
+	}
+	owners := movers(anyTask("web"), &placement.Spec{Owner: "shop", Application: "shop"})
+	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
+	if broken := p.Violations(owners); len(broken) > 0 || !p.FindsNothing(owners) {
+		t.Errorf("broken is %+v, and the watch finds nothing: %v", broken, p.FindsNothing(owners))
+	}
+	expectMoves(t, plan(append(rows, oracle.Task("web-1", "i-1", oracle.Load(1))), owners), "web-1: i-1 > i-2")
+}
+
 // Tasks of an application with limits stay, and no other task moves into what it has reserved.
 func TestTasksOfApplicationsStay(t *testing.T) {
 	rows := func(limited bool) []state.Row {

@@ -118,12 +118,12 @@ func (p *problem) addInstanceCells(i int32) {
 }
 
 // usableLimit returns how much load of a metric the instance takes beside what applications have
-// reserved there and do not use.
+// reserved there and do not use. If that is more than it has, no other load may be there.
 func usableLimit(v *snapshot.InstanceView, metric int) cluster.Limit {
 	limit, reserved := v.Limit(metric), v.ReservedLoad(metric)
 	for _, n := range []*int64{&limit.Unbuffered, &limit.Total} {
 		if *n < unlimited {
-			*n -= reserved
+			*n = max(0, *n-reserved)
 		}
 	}
 	return limit

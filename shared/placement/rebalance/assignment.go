@@ -243,6 +243,9 @@ func newMovedTasks(p *Problem) movedTasks {
 
 // change counts sign more moved tasks of the service, and returns the change of the cost.
 func (m *movedTasks) change(s, sign int32) int64 {
+	if sign == 0 {
+		return 0
+	}
 	before := m.most
 	m.services[m.ofService[s]]--
 	m.ofService[s] += sign
