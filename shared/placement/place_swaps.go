@@ -8,10 +8,11 @@ import (
 // placeBySwaps makes room for the next task by moving others of the same call, and reports whether
 // that succeeded. Placing one task after the other can lead into a corner: four tasks on a 4 × 4
 // grid of fault and upgrade domains need four different rows and columns, and an early choice may
-// block the last one. Tasks of an application stay: swaps may take them to further instances.
+// block the last one. Tasks of an application stay: swaps may take them to further instances. So do
+// those of a service whose constraints depend on tasks: each swap would change its domains.
 func (p *placer) placeBySwaps() bool {
 	c := p.chooser
-	if c.domains == nil || c.application != nil {
+	if c.domains == nil || c.application != nil || len(c.domainTemplate.matcher.dynamic) > 0 {
 		return false
 	}
 	var own, free []int32
