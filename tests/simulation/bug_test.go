@@ -10,7 +10,7 @@ import (
 // through all seeds if another one finds the bug now.
 var firstSeeds = map[Bug]uint64{
 	DropVersionCheck: 12, CountStopped: 4, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
-	UseBuffer: 102, FreePortTwice: 68, CountPairTwice: 15, IgnoreLoads: 1094, RollBackToFailed: 27, KeepThrottle: 21,
+	UseBuffer: 102, FreePortTwice: 68, CountPairTwice: 15, IgnoreLoads: 1094, RollBackToFailed: 27, KeepThrottle: 496,
 	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5, BalanceUnasked: 31, LimitEachPlan: 183,
 	CommitStale: 12, TrustStale: 4, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
 	IgnoreMassUnhealthiness: 23, IgnoreTaint: 1, TolerateOtherKey: 1, KeepEvicted: 15,
