@@ -57,10 +57,14 @@ type describedDefinition struct {
 	RegisteredAt, RegisteredBy, DeregisteredAt, DeleteRequestedAt            json.RawMessage
 }
 
-// registerAgain is [Definitions.RegisterTaskDefinition] as ECS's endpoint takes it.
+// registerAgain is [Definitions.RegisterTaskDefinition] as ECS's endpoint takes it. What is wrong
+// with a definition is a ClientException.
 func (e *Definitions) registerAgain(
 	ctx context.Context, in *describedDefinition,
 ) (*ecs.RegisterTaskDefinitionOutput, error) {
+	if err := checkValues(&in.RegisterTaskDefinitionInput, cluster.CodeClient); err != nil {
+		return nil, err
+	}
 	return e.RegisterTaskDefinition(ctx, &in.RegisterTaskDefinitionInput)
 }
 

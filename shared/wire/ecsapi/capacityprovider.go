@@ -136,6 +136,11 @@ func (o *providerOperations) describeCapacityProviders(
 	if err := refuseUnserved(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
 		return nil, err
 	}
+	for _, field := range in.Include {
+		if err := input.CheckOneOf("include", field); err != nil {
+			return nil, err
+		}
+	}
 	names, err := input.ReadEach(in.CapacityProviders, o.CapacityProviderName)
 	if err != nil {
 		return nil, err

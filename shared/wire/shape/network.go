@@ -29,6 +29,10 @@ func ParseNetwork(in *types.NetworkConfiguration) (*cluster.Network, error) {
 	if len(c.SecurityGroups) > maxSecurityGroups {
 		return nil, input.Invalid("securityGroups cannot have more than %d items.", maxSecurityGroups)
 	}
+	const member = "networkConfiguration.awsvpcConfiguration.assignPublicIp"
+	if err := input.CheckOneOf(member, c.AssignPublicIp); err != nil {
+		return nil, err
+	}
 	if c.AssignPublicIp == types.AssignPublicIpEnabled {
 		return nil, input.Invalid("Assign public IP is not supported for this launch type.")
 	}
