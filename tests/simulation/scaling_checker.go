@@ -159,7 +159,8 @@ func (c *scalingChecker) checkChange(function, op string) {
 }
 
 // withoutSecondStarts removes tasks that are second starts of another task. Those are stopped on
-// any instance.
+// any instance. So is one that was written off too early, because a clock that has jumped ahead made
+// the call that had started it look old.
 func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 	if len(ids) == 0 {
 		return nil
@@ -172,7 +173,11 @@ func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 			id = alias.ID
 		}
 		row, ok := c.readRow(state.TaskKey(clusterName, owner, id)).(*cluster.Task)
-		second[t.ID] = ok && row != nil && row.ECSID != "" && row.ECSID != t.ID
+		if !ok || row == nil {
+			continue
+		}
+		writtenOff := row.ECSID == "" && row.Last == cluster.TaskStopped && c.faults.hits[ClockJump] > 0
+		second[t.ID] = writtenOff || row.ECSID != "" && row.ECSID != t.ID
 	}
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return second[id] })
 }
