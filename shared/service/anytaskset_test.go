@@ -172,3 +172,33 @@ func (s *scene) checkTaskSets(t *rapid.T, got Plan) {
 		}
 	}
 }
+
+// A throttle is over once a task has been RUNNING after its failed starts. Where its row has none, it
+// is over already and is not written again, whether or not the service has task sets (S7).
+func TestThrottleIsOverOnce(t *testing.T) {
+	failed := func() *cluster.Throttle {
+		return throttled(with(1, 100, 200), "ecs-svc/a", 1, -time.Minute).Throttle
+	}
+	for name, c := range map[string]struct {
+		throttle *cluster.Throttle
+		running  bool
+		want     bool
+	}{
+		"ATaskIsRunning":   {failed(), true, true},
+		"NoTaskIsRunning":  {failed(), false, false},
+		"NoStartHasFailed": {nil, true, false},
+		"ItIsOverAlready":  {&cluster.Throttle{Revisions: map[string]cluster.Backoff{}}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := with(1, 100, 200, newTask("t1", runningFor(time.Second)))
+			if in.Throttle = c.throttle; !c.running {
+				in.Tasks = nil
+			}
+			expect(t, "over", Reconcile(in).ThrottleCleared, c.want)
+			in.Service.Controller = cluster.ExternalController
+			in.Service.SetTaskSets([]cluster.Deployment{{Revision: cluster.Revision{ID: "ecs-svc/a"},
+				State: cluster.RolloutCompleted, Set: &cluster.TaskSet{Scale: 100}}}, "ecs-svc/a")
+			expect(t, "over, of task sets", Reconcile(in).ThrottleCleared, c.want)
+		})
+	}
+}

@@ -152,6 +152,25 @@ func TestDrainingTasksWaitForTheirReplacementsIfThereIsRoom(t *testing.T) {
 	}
 }
 
+// A task on a draining instance stops first where there is no room for its replacement, also one of
+// an older deployment while the new one cannot start. A failed older deployment starts no
+// replacement, so that its task stays. One of a failed PRIMARY leaves: nothing else would end the
+// draining (S8, S11).
+func TestDrainingTasksOfAFailedDeploymentStay(t *testing.T) {
+	for state, want := range map[cluster.RolloutState]string{
+		cluster.RolloutCompleted: "stop t1; start", cluster.RolloutFailed: "",
+	} {
+		in := deploying(drainingHosts(with(4, 50, 100, newTask("t1"), newTask("t2"), newTask("t3"), newTask("t4")), "t1"), 4)
+		in.Service.Older[0].State = state
+		expect(t, string(state), says(Reconcile(throttled(in, "ecs-svc/a", 1, time.Minute))), want)
+	}
+	for minimum, want := range map[int]string{75: "stop t1", 100: ""} {
+		in := drainingHosts(with(4, minimum, 100, newTask("t1"), newTask("t2"), newTask("t3"), newTask("t4")), "t1")
+		in.Service.Deployment.State = cluster.RolloutFailed
+		expect(t, "of a failed PRIMARY", says(Reconcile(in)), want)
+	}
+}
+
 // A message names a task if its name and the count of the others fit into 4,096 bytes.
 func TestTheLastTaskThatFitsIsNamed(t *testing.T) {
 	room := 4096 - len("(service web) has stopped 1 running tasks: (task )") - len(" and 2147483647 more.")

@@ -25,6 +25,10 @@ func createdAgo(d time.Duration) about {
 	return func(t *cluster.Task) { t.CreatedAt, t.Started = cluster.At(noon.Add(-d)), cluster.At(noon.Add(-d)) }
 }
 
+func runningFor(d time.Duration) about {
+	return func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-d)) }
+}
+
 func olderRevision(t *cluster.Task) { t.Revision = "ecs-svc/b" }
 
 // Of two daemons on an instance the better one stays: the one in the better condition, then the
@@ -43,8 +47,8 @@ func TestOneDaemonStays(t *testing.T) {
 		{"TheHealthy", newTask("t1", on("x"), unhealthyTask), newTask("t2", on("x"), createdAgo(time.Minute)),
 			"stop t1"},
 		{"TheRunning", newTask("t1", on("x"), pendingTask), newTask("t2", on("x"), createdAgo(time.Second)), "stop t1"},
-		{"ToStabilizeIsNoWorse", newTask("t1", on("x"), createdAgo(time.Second)),
-			newTask("t2", on("x"), createdAgo(time.Hour)), "stop t1"},
+		{"ToStabilizeIsNoWorse", newTask("t1", on("x"), createdAgo(2*time.Hour), runningFor(time.Second)),
+			newTask("t2", on("x"), createdAgo(time.Hour)), "stop t2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, "plan", says(Reconcile(daemons([]string{"x"}, c.a, c.b))),

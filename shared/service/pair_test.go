@@ -78,6 +78,10 @@ func TestReplacementOnAnotherInstance(t *testing.T) {
 		in.HealthChecked = func(string) bool { return true }
 		return in
 	}
+	distrusted := func(in Input) Input {
+		in.DistrustChecks = true
+		return in
+	}
 	for _, c := range []struct {
 		name string
 		in   Input
@@ -93,6 +97,10 @@ func TestReplacementOnAnotherInstance(t *testing.T) {
 			newTask("t2", healthyTask, replacing("t1")))), "stop t1"},
 		{"GoesWhereItIsUnhealthyItself", with(1, 100, 200, newTask("t1"),
 			newTask("t2", unhealthyTask, replacing("t1"))), "stop t2"},
+		{"GoesAtOnceWhereItIsUnhealthyAndOthersMayBe", with(2, 100, 200, newTask("t1"),
+			newTask("t2", runningFor(time.Second)), newTask("t3", unhealthyTask, replacing("t1"))), "stop t3"},
+		{"StaysWhereChecksAreDistrusted", distrusted(with(2, 100, 200, newTask("t1"),
+			newTask("t2", runningFor(time.Second)), newTask("t3", unhealthyTask, replacing("t1")))), ""},
 		{"LeavesTheTaskAloneWhenItEnds", with(1, 100, 200, newTask("t1"), newTask("t2", endedTask, replacing("t1"))),
 			""},
 		{"StandsInWhenTheTaskEndsFirst", with(1, 100, 200, newTask("t1", endedTask),

@@ -75,7 +75,7 @@ func stopBeforeReplacing(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]
 		missing := r.desired - r.stayingCount()
-		if missing <= 0 || r.isFailed() && !r.primary {
+		if r.isFailed() && !r.primary { // nothing would start in their place
 			return decision{}
 		}
 		startedFirst := max(0, missing-r.failingCount()-r.drainingCount()) // see startMissing
