@@ -252,10 +252,7 @@ func nextSizes(u *cluster.Update, v *view) cluster.Sizes {
 	if u.SizesReason != "" {
 		return want
 	}
-	if present := v.countPresent(); want.Desired > *u.DesiredFloor && present < want.Desired {
-		want.Desired = present
-	}
-	want.Desired = max(want.Desired, *u.DesiredFloor)
+	want.Desired = max(min(want.Desired, v.countPresent()), *u.DesiredFloor)
 	most := u.OriginalSizes.Max + want.Desired - *u.DesiredFloor
 	if u.UserMax != nil {
 		most = *u.UserMax

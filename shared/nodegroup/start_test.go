@@ -92,6 +92,50 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// The version of a launch template that an update makes is found by its description. It is another
+// one for another target, and for a template that the group launched before has been changed since,
+// unless the version is made of the user's own template alone, image and all.
+func TestTemplateVersionsAreDescribedByWhatTheyAreMadeOf(t *testing.T) {
+	published := cluster.UpdateTarget{Image: newImage, AMIType: nodegroup.DefaultAMIType}
+	joined := cluster.UpdateTarget{Image: newImage, AMIType: nodegroup.DefaultAMIType, SourceTemplate: "lt-own",
+		SourceVersion: "4"}
+	own := joined
+	own.AMIType = nodegroup.CustomAMIType
+	describe := func(target cluster.UpdateTarget, from string) string {
+		u := &cluster.Update{NodeGroup: "g"}
+		u.Target = target
+		return nodegroup.TemplateDescription(u, from)
+	}
+	for name, c := range map[string]struct {
+		target cluster.UpdateTarget
+		same   bool
+	}{
+		"PublishedImage":     {published, false},
+		"OwnTemplateJoined":  {joined, false},
+		"OwnTemplateOnly":    {own, true},
+		"OwnImageNoTemplate": {cluster.UpdateTarget{Image: newImage}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := describe(c.target, "lt-1:1")
+			if one != describe(c.target, "lt-1:1") {
+				t.Error("an update that is repeated does not find its version")
+			}
+			if same := one == describe(c.target, "lt-1:2"); same != c.same {
+				t.Errorf("made from another version, it is described alike: %v, want %v", same, c.same)
+			}
+			other := c.target
+			if other.Image = "ami-other"; describe(other, "lt-1:1") == one {
+				t.Error("another image is described alike")
+			}
+			if other = c.target; other.SourceTemplate != "" {
+				if other.SourceVersion = "5"; describe(other, "lt-1:1") == one {
+					t.Error("another version of the user's template is described alike")
+				}
+			}
+		})
+	}
+}
+
 // An update after one that did not restore the original sizes restores them, unless somebody has
 // changed them since.
 func TestSizesToRestore(t *testing.T) {
