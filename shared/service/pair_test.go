@@ -101,6 +101,8 @@ func TestReplacementOnAnotherInstance(t *testing.T) {
 			newTask("t2", runningFor(time.Second)), newTask("t3", unhealthyTask, replacing("t1"))), "stop t3"},
 		{"StaysWhereChecksAreDistrusted", distrusted(with(2, 100, 200, newTask("t1"),
 			newTask("t2", runningFor(time.Second)), newTask("t3", unhealthyTask, replacing("t1")))), ""},
+		{"IsReplacedItselfOnceItHasTakenOver", with(1, 100, 200, newTask("t1", replacing("gone")),
+			newTask("t2", pendingTask, replacing("t1"))), ""},
 		{"LeavesTheTaskAloneWhenItEnds", with(1, 100, 200, newTask("t1"), newTask("t2", endedTask, replacing("t1"))),
 			""},
 		{"StandsInWhenTheTaskEndsFirst", with(1, 100, 200, newTask("t1", endedTask),
@@ -167,6 +169,12 @@ func TestDeletedService(t *testing.T) {
 			newTask("t3", stoppingTask))))
 		expect(t, "plan", says(p), "stop t1; stop t2")
 		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
+	})
+	t.Run("NoDeploymentWantsTasks", func(t *testing.T) {
+		in := deleted(deploying(with(2, 100, 200, newTask("t1"), newTask("t2")), 1))
+		in.Service.Desired = 0
+		next := Reconcile(in).Next
+		expect(t, "desired", [2]int{next.Deployment.Desired, next.Older[0].Desired}, [2]int{0, 0})
 	})
 	t.Run("InactiveServiceStopsRemainingTasks", func(t *testing.T) {
 		in := with(2, 100, 200, newTask("t1"))

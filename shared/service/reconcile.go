@@ -127,13 +127,10 @@ func newView(in *Input, next *cluster.Service, sorted sortedTasks) view {
 	var retryRefused time.Time
 	v.refused, retryRefused = refusedInstances(in.Tasks, in.Limits, in.Now)
 	v.reconsiderAt = earliest(sorted.reconsiderAt, retryRefused)
-	switch {
-	case next.Status != cluster.ServiceActive:
-	case next.Strategy == cluster.Daemon:
-		v.floor, _ = in.Service.TaskBounds(v.desired)
+	v.floor, v.ceiling = in.Service.TaskBounds(v.desired)
+	if next.Strategy == cluster.Daemon {
 		v.ceiling = v.desired
-	default:
-		v.floor, v.ceiling = in.Service.TaskBounds(v.desired)
+	} else {
 		v.revisions = shareDesiredCount(v)
 	}
 	return v
