@@ -425,6 +425,21 @@ func TestZonesAreNamedInOrder(t *testing.T) {
 	}
 }
 
+// An update takes the version that is prepared for it once, while it is set up. One that failed before
+// that takes none: what is launched until its sizes are restored is not its own (N1).
+func TestTemplateIsTakenOnce(t *testing.T) {
+	for phase, want := range map[cluster.UpdatePhase]string{cluster.PhaseSetup: "lt:2", cluster.PhaseRestore: ""} {
+		u := begunAt(phase, func(u *cluster.Update) { u.Template = "" })
+		g := groupOf(2)
+		if g.Template = "lt:1"; nodegroup.LaunchTemplateOf(u, g) != want {
+			t.Errorf("in phase %s it launches %q, want %q", phase, nodegroup.LaunchTemplateOf(u, g), want)
+		}
+		if u.Template = "lt:7"; nodegroup.LaunchTemplateOf(u, g) != "lt:7" {
+			t.Errorf("in phase %s it launches %q instead of what it has taken", phase, nodegroup.LaunchTemplateOf(u, g))
+		}
+	}
+}
+
 // The first look records the sizes and zones to restore. A target without an image uses no
 // template, although one is prepared (N1).
 func TestFirstLook(t *testing.T) {

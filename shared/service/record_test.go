@@ -139,6 +139,14 @@ func TestFailedDeploymentSaysWhy(t *testing.T) {
 		expect(t, "older", slices.Equal(older, []string{"ecs-svc/a FAILED", "ecs-svc/c FAILED"}), true)
 		expect(t, "tasks that it keeps", p.Next.Older[0].Desired <= 1, true)
 	})
+	t.Run("ARollbackKeepsTheCountOfTheBreaker", func(t *testing.T) {
+		in := began()
+		r := in.Service.Release
+		r.Status, r.RollbackTo, r.Failures, r.Threshold = cluster.DeploymentRollbackInProgress, "ecs-svc/a", 7, 5
+		r = Reconcile(in).Next.Release
+		expect(t, "status", r.Status, cluster.DeploymentRollbackInProgress)
+		expect(t, "failures", [2]int{r.Failures, r.Threshold}, [2]int{7, 5})
+	})
 	t.Run("ARollbackThatFails", func(t *testing.T) {
 		in := broken(true)
 		in.Service.Last = nil
