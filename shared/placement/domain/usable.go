@@ -14,7 +14,7 @@ func (d *Domains) UsableInstances(target int) []bool {
 	out := make([]bool, len(d.standing))
 	net := newFlowNetwork(d, target)
 	feasible := net.sendRequired()
-	reached := map[int32][]bool{}
+	paths := map[int32][]int32{} // from an upgrade domain
 	for i, standing := range d.standing {
 		if standing != Eligible {
 			continue
@@ -23,10 +23,10 @@ func (d *Domains) UsableInstances(target int) []bool {
 		cell := net.pairEdges[[2]int32{from, to}]
 		out[i] = !feasible || net.edges[cell^1].room > 0
 		if !out[i] {
-			if reached[to] == nil {
-				reached[to] = net.reachableFrom(to)
+			if paths[to] == nil {
+				paths[to] = net.searchPathsFrom(to)
 			}
-			out[i] = reached[to][from] // the flow can be redirected through i
+			out[i] = paths[to][from] >= 0 // the flow can be redirected through i
 		}
 	}
 	return out
@@ -168,13 +168,4 @@ func (net *flowNetwork) searchPathsFrom(from int32) []int32 {
 		}
 	}
 	return through
-}
-
-// reachableFrom returns the nodes that a path with remaining capacity leads to.
-func (net *flowNetwork) reachableFrom(from int32) []bool {
-	out := make([]bool, len(net.out))
-	for v, n := range net.searchPathsFrom(from) {
-		out[v] = n >= 0 || int32(v) == from
-	}
-	return out
 }

@@ -91,6 +91,9 @@ func TestUsableInstancesOfExamples(t *testing.T) {
 	// leaves none for E.
 	text := "A=0,0 B=0,0 C=0,0 D=1,1 E=0,1 F=1,1 G=1,1"
 	expect(t, "of seven", usable(grid(text), rule(cluster.PolicyQuorum, 4)), "A B C D F G")
+	// E and F share an upgrade domain. With E, fault domain 0 has two tasks, and G is the one of the other.
+	shared := grid("A=0,0 B=0,0 E=0,2 F=1,2 G=1,1")
+	expect(t, "of two in one upgrade domain", usable(shared, rule(cluster.PolicyDifference, 3)), "A B E F G")
 	l := grid(text)
 	for i := range l.fault { // a level with one domain changes nothing
 		l.fault[i] = strings.Replace(l.fault[i], "fd:/", "fd:/dc/", 1)
