@@ -27,6 +27,7 @@ func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Servi
 	}
 	recordFindings(view, commits, s, &p, draft)
 	stopTasks(view, commits, s, &p, draft)
+	separateReplacements(view, commits, &p)
 	updateRegistrations(view, commits, draft.row, &p)
 	draft.started = startTasks(view, commits, s, &p, draft)
 	finishService(view, commits, s, &p, draft)
@@ -34,15 +35,12 @@ func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Servi
 }
 
 // recordFindings writes what the plan has found out about the service's tasks: those that are lost,
-// replacements whose predecessor is gone, a throttle that is over, and failed starts.
+// a throttle that is over, and failed starts.
 func recordFindings(
 	view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft,
 ) {
 	for _, t := range p.LostTasks {
 		markTaskLost(view, commits, t)
-	}
-	for _, t := range p.EndedPairs {
-		separateFromPredecessor(commits, t)
 	}
 	if view.snap.GovernedServices()[s.Name] == nil || p.Next.Status != cluster.ServiceActive {
 		clearMoves(draft.row)
@@ -55,12 +53,18 @@ func recordFindings(
 	writeManyCounted(commits, draft)
 }
 
-// separateFromPredecessor makes a replacement a task like any other: its predecessor is gone.
-func separateFromPredecessor(commits *plan.Builder, t *cluster.Task) {
-	commits.KeepTogether(1)
-	alone := *t
-	alone.Replaces, alone.Rev = "", t.Rev+1
-	commits.PutRow(&alone)
+// separateReplacements makes replacements tasks like any others: their pairs have ended. Those that
+// are being stopped stay as they are, because a commit writes a row once.
+func separateReplacements(view *clusterView, commits *plan.Builder, p *service.Plan) {
+	for _, t := range p.EndedPairs {
+		if now := view.snap.Task(t.Owner, t.ID); now == nil || now.Desired != cluster.TaskRunning {
+			continue
+		}
+		commits.KeepTogether(1)
+		alone := *t
+		alone.Replaces, alone.Rev = "", t.Rev+1
+		commits.PutRow(&alone)
+	}
 }
 
 // endThrottle writes that nothing slows the service's starts down any more.
