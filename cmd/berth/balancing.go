@@ -89,7 +89,7 @@ func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
 }
 
 // follow looks until no task moves, every service is steady, so that its tasks may move, and no move
-// is worth it. It does not wait for good for a service that is not steady. Failures to read are
+// is worth it. It waits some intervals for a service that is not steady, and no longer. Failures to read are
 // retried: the moves do not depend on them.
 func (b *balancing) follow(ctx context.Context) error {
 	for failures := 0; ; {

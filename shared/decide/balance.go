@@ -118,7 +118,7 @@ func balanceTasks(
 		return 0
 	}
 	if len(found.Moves) == 0 {
-		if once && used.isRecent && hasUnsteady(view, owners) {
+		if once && used.isRecent && len(specs.UnsteadyServices(view.snap, owners)) > 0 {
 			return settings.IntervalTime()
 		}
 		return 0
@@ -163,17 +163,6 @@ func waitForRoom(view *clusterView) (longest time.Duration) {
 		}
 	}
 	return longest
-}
-
-// hasUnsteady reports whether a service whose tasks may move is not steady yet: its tasks stay
-// until it is.
-func hasUnsteady(view *clusterView, owners map[string]moves.Owner) bool {
-	for _, s := range view.snap.Services {
-		if _, known := owners[s.Short]; known && !s.Steady {
-			return true
-		}
-	}
-	return false
 }
 
 // settlingTime is how long balancing that was asked for waits at most, after it has begun a move,

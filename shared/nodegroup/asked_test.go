@@ -87,7 +87,7 @@ func TestWhenAWaitEnds(t *testing.T) {
 		t.Errorf("with nothing to wait for it goes on at %s", at)
 	}
 	if at := nodegroup.SettledAt(u, noon.Add(-time.Hour)); !at.IsZero() {
-		t.Errorf("by a clock an hour behind, it goes on at %s", at)
+		t.Errorf("by a clock an hour behind, it continues at %s", at)
 	}
 	u = begunAt(cluster.PhaseUpgrade, removing("i-1", cluster.StepCordon, 300*time.Microsecond))
 	if ends := nodegroup.NewWaitEnds(nil, u); len(ends) != 1 || !ends[0].Equal(noon.Add(time.Minute)) {

@@ -363,7 +363,8 @@ func TestWaitsBegunAheadBeginAgain(t *testing.T) {
 		}
 	}
 	u := begunAt(cluster.PhaseRestore, func(u *cluster.Update) { u.ReleasingSince = noon.Add(time.Hour) })
-	if next := nodegroup.GiveUp(u, "no", &cluster.Sizes{Min: 1, Max: 4, Desired: 2}, noon); next.ReleasingSince.After(noon) {
+	next := nodegroup.GiveUp(u, "no", &cluster.Sizes{Min: 1, Max: 4, Desired: 2}, noon)
+	if next.ReleasingSince.After(noon) {
 		t.Errorf("the nodes are released since %s", next.ReleasingSince)
 	}
 }

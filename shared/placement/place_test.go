@@ -372,7 +372,7 @@ func TestEvicts(t *testing.T) {
 	}
 }
 
-// Under domain rules, tasks go to the requested instances in the order of the request, as far as the
+// Under domain rules, tasks go to the requested instances in the order of the request, where the
 // domains admit them: one that admits none at first may do so after others have got theirs.
 func TestPlaceOnRequestedInstancesOfDomains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

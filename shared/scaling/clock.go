@@ -37,7 +37,7 @@ func withoutFuture(h cluster.ScalingHistory, now time.Time) cluster.ScalingHisto
 }
 
 // laterThan returns at, or the time right after another if at is not later. An instance that was not
-// there when managed scaling began is seen after that, whatever the clocks say.
+// there when managed scaling began is seen after that, even if the clocks disagree.
 func laterThan(other, at time.Time) time.Time {
 	if at.After(other) {
 		return at

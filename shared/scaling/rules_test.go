@@ -21,7 +21,7 @@ func TestConsolidationWaitsForAScaleIn(t *testing.T) {
 	contains(t, "why", why(d, "i-2"), "the group is being scaled in")
 }
 
-// Instances are named in the order of their ids, whatever order they were found in.
+// Instances are named in the order of their ids, not in that of the group.
 func TestDecisionsNameInstancesInOrder(t *testing.T) {
 	w := newWorld(web("web", 3, ""), consolidating(100, time.Minute))
 	w.movers["web"].Spec.Strategies = []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}

@@ -212,7 +212,7 @@ func TestShrink(t *testing.T) {
 			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 6},
 		"After15MinutesOfOutThatLiesAhead": {[]option{scaledOut(-time.Hour),
 			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 16},
-		"WhateverLowMinuteLiesAhead": {[]option{func(w *world) {
+		"AfterALowMinuteThatLiesAhead": {[]option{func(w *world) {
 			w.history.LowMinutes, w.history.LastLowMinute = 3, w.now.Add(time.Hour)
 		}}, 13},
 		"AfterTheCooldownThatSet": {[]option{scaledOut(10 * time.Minute),

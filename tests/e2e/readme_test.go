@@ -248,9 +248,11 @@ func unclosed(command string) bool {
 
 func TestShellCommands(t *testing.T) {
 	got := shellCommands("Text\n\n    export AWS_A=b   # c\n\n    aws ecs x \\\n        '{\"a\": 1}'\n" +
-		"    aws ecs y '[\n    1]'\n    aws ecs w \"\\\"it's\n    1\"\n\n    aws CLI\n    berth:metrics = x\n    B=$(aws eks z)\n" +
+		"    aws ecs y '[\n    1]'\n    aws ecs w \"\\\"it's\n    1\"\n\n" +
+		"    aws CLI\n    berth:metrics = x\n    B=$(aws eks z)\n" +
 		"    $ berth status\n    1 problem\n         aws ecs output\n    A=b berth doctor\n\naws ecs none\n" +
-		"- List\n\n      aws ecs v \\\n        1\n\n```\n$ berth whatif\n2 tasks\n```\n```sh\naws ecs u\n```\n```go\ngo none\n```\naws ecs none\n")
+		"- List\n\n      aws ecs v \\\n        1\n\n" +
+		"```\n$ berth whatif\n2 tasks\n```\n```sh\naws ecs u\n```\n```go\ngo none\n```\naws ecs none\n")
 	want := []string{"export AWS_A=b", "aws ecs x \\\n    '{\"a\": 1}'", "aws ecs y '[\n1]'", "aws ecs w \"\\\"it's\n1\"",
 		"B=$(aws eks z)", "berth status", "A=b berth doctor", "aws ecs v \\\n    1", "berth whatif", "aws ecs u"}
 	if !slices.Equal(got, want) {

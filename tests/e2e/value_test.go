@@ -93,8 +93,8 @@ func (e enumeration) body(t *testing.T) string {
 	return string(text)
 }
 
-// isRefusedAnyway reports whether Berth refuses the member, or one that it belongs to, whatever its
-// value is.
+// isRefusedAnyway reports whether Berth refuses the member, or one that it belongs to, with any
+// value.
 func (e enumeration) isRefusedAnyway() bool {
 	name := strings.ReplaceAll(strings.Join(e.path, "."), ".0", "")
 	return slices.ContainsFunc(ecsapi.RefusedMembers()[e.operation], func(r ecsapi.Refusal) bool {

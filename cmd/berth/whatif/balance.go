@@ -89,13 +89,7 @@ func PlanBalance(snap *snapshot.Snapshot, b BalanceSearch) (*BalanceAnswer, erro
 		return nil, err
 	}
 	out := &BalanceAnswer{Before: stateOf(&plan.Before), After: stateOf(&plan.After), Moves: []BalanceMove{},
-		Cost: plan.Cost, Steps: plan.Steps}
-	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
-		s := snap.Services[name]
-		if _, known := owners[s.Short]; known && !s.Steady && s.Rules.Rebalancing != cluster.SwitchOff {
-			out.Unsteady = append(out.Unsteady, name)
-		}
-	}
+		Cost: plan.Cost, Steps: plan.Steps, Unsteady: specs.UnsteadyServices(snap, owners)}
 	names := m.serviceNames()
 	for _, x := range plan.Moves {
 		out.Moves = append(out.Moves, BalanceMove{x.Task, names[x.Owner], x.From, x.To, x.Cost, x.Gain, x.Why})

@@ -71,3 +71,15 @@ func Balancers(snap *snapshot.Snapshot, cache *Cache, all bool) map[string]moves
 	}
 	return out
 }
+
+// UnsteadyServices returns the names of the services of [Balancers] whose tasks stay until the service
+// is steady, in order. Those for which balancing is switched off stay in any case.
+func UnsteadyServices(snap *snapshot.Snapshot, balancers map[string]moves.Owner) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
+		s := snap.Services[name]
+		if _, known := balancers[s.Short]; known && !s.Steady && s.Rules.Rebalancing != cluster.SwitchOff {
+			names = append(names, name)
+		}
+	}
+	return names
+}

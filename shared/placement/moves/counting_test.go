@@ -93,7 +93,7 @@ func TestOrdersThatFailLeaveNothing(t *testing.T) {
 }
 
 // A task may not stay where a device, a port or a load is too much, and where all of them suffice it
-// may, whatever the others there use.
+// may, regardless of what the others there use.
 func TestWhereTasksMayStay(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
 	pinned := func(t *cluster.Task) { t.GPUs = []int{0} }

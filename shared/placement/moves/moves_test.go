@@ -446,7 +446,7 @@ func TestDevicesOfForeignTasksAreNotAssigned(t *testing.T) {
 	}
 }
 
-// Shares of devices that fit in some order are found to fit, in whatever order the tasks come: the
+// Shares of devices that fit in some order are found to fit, in any order of the tasks: the
 // share of 500 has to go where 500 is left, and both of 300 where 600 is left.
 func TestLargeSharesAreAssignedFirst(t *testing.T) {
 	share := func(milli int32, devices ...int) oracle.TaskOption {
