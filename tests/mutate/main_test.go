@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/tests/mutate/mutants"
 )
 
 const fixture = "mutants/testdata/fixture"
@@ -85,5 +87,32 @@ func TestUnknownFolderAndInterruption(t *testing.T) {
 	stop()
 	if code := run(ctx, keep(t, "[]"), []string{fixture}, &out, &out); code != 130 {
 		t.Errorf("exit code %d:\n%s", code, &out)
+	}
+}
+
+// Each entry of kept.json names a change that the code of today has.
+func TestKeptChangesArePossible(t *testing.T) {
+	kept, err := mutants.ReadKept("kept.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]bool{}
+	for _, k := range kept {
+		folder := strings.Join(strings.Split(k.Package, "/")[:2], "/")
+		if read[folder] {
+			continue
+		}
+		read[folder] = true
+		tree, err := mutants.Find("../..", folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vanished, _ := mutants.Explain(tree, kept, nil)
+		for n := range vanished {
+			t.Errorf("kept.json: remove %s: the code has no such place any more", &vanished[n])
+		}
+	}
+	if len(read) == 0 {
+		t.Error("kept.json names no package")
 	}
 }
