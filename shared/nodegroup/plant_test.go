@@ -69,6 +69,8 @@ var plants = []struct {
 	{plant{name: "DrainTimeoutOff", row: func(u *cluster.Update) *cluster.Update {
 		return change(u, func(u *cluster.Update) { u.Timeouts.Drain = 1000 * time.Hour })
 	}}, "is DRAINING for", func(w *world) { w.blocked["web"] = true }},
+	{plant{name: "NotPutBack", act: without(nodegroup.Activate)}, "is DRAINING for",
+		func(w *world) { w.blocked["web"] = true }},
 	{plant{name: "SurgeNotTakenBack", row: func(u *cluster.Update) *cluster.Update {
 		if u.Phase != cluster.PhaseScaleDown {
 			return u

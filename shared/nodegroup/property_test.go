@@ -170,6 +170,34 @@ func TestPauseLongerThanTheDrainTimeout(t *testing.T) {
 	}
 }
 
+// A node whose tasks do not leave is put back into service after 15 minutes. A call for that which
+// is lost is made again after a minute, as often as it takes: the node stays DRAINING so much longer.
+func TestPuttingBackIsTriedUntilItIsDone(t *testing.T) {
+	w := newWorld(t, 2, 3, cluster.UpdateConfig{MaxUnavailable: 1})
+	w.blocked["web"] = true
+	w.begin()
+	var triedAt []time.Time
+	for u := w.update(); !u.HasEnded(); w.tick() {
+		u = w.look(func(all []nodegroup.Action) []nodegroup.Action {
+			if k := slices.IndexFunc(all, func(a nodegroup.Action) bool { return a.Kind == nodegroup.Activate }); k >= 0 {
+				if triedAt = append(triedAt, w.now); len(triedAt) <= 5 {
+					return slices.Delete(slices.Clone(all), k, k+1)
+				}
+			}
+			return all
+		})
+	}
+	w.check()
+	if len(triedAt) < 6 {
+		t.Fatalf("tried %d times to put a node back, want 6 times at least", len(triedAt))
+	}
+	for k, at := range triedAt[1:6] {
+		if wait := at.Sub(triedAt[k]); wait != time.Minute {
+			t.Errorf("tried again %v after a lost call, want a minute", wait)
+		}
+	}
+}
+
 // The same inputs give the same answer in any order of the instances. The returned state
 // gives it once more, so that a crash between writing and acting does no harm. No input is changed.
 func TestNextIsDeterministic(t *testing.T) {

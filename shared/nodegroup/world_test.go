@@ -70,6 +70,7 @@ type world struct {
 	stopsFirst bool            // services let go of tasks that have nowhere to go
 	domains    int             // upgrade domains that nodes are given
 	stopNodes  map[string]bool // nodes that an EC2 termination never ends
+	lostAt     time.Time       // when a call of the update was last not carried out
 }
 
 // newWorld makes a world with so many instances in each of n zones, each with a daemon's task and
@@ -382,8 +383,13 @@ func (w *world) look(act func([]nodegroup.Action) []nodegroup.Action) *cluster.U
 		actions = w.plant.act(w, next, actions)
 	}
 	w.checker.plan(u, instances, actions)
-	for _, a := range act(actions) {
+	carriedOut := act(actions)
+	for _, a := range carriedOut {
 		w.do(a, next)
+	}
+	done := text(carriedOut)
+	if slices.ContainsFunc(text(actions), func(a string) bool { return !slices.Contains(done, a) }) {
+		w.lostAt = w.now
 	}
 	w.checker.after(w, next)
 	return next
