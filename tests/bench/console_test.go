@@ -2,10 +2,12 @@ package bench
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
@@ -114,9 +116,15 @@ func consoleStore(b *testing.B) *embedded.Store {
 func consoleTask(k int) *cluster.Task {
 	service := fmt.Sprintf("s-%d", k%50)
 	return &cluster.Task{Head: cluster.Head{Cluster: "c", Rev: 1},
-		TaskSpec: cluster.TaskSpec{ID: fmt.Sprintf("%032x", k), Owner: service, Service: service, TaskDefinition: "f:1",
+		TaskSpec: cluster.TaskSpec{ID: consoleTaskID(k), Owner: service, Service: service, TaskDefinition: "f:1",
 			Group: "service:" + service, Needs: cluster.Resources{Memory: 128}},
 		TaskAssignment: cluster.TaskAssignment{Instance: fmt.Sprintf("n-%d", k%consoleInstances),
 			Desired: cluster.TaskRunning},
 		TaskReport: cluster.TaskReport{Last: cluster.TaskRunning}}
+}
+
+// consoleTaskID returns an id as Berth makes them: the service's short key, then a digest.
+func consoleTaskID(k int) string {
+	digest := sha256.Sum256([]byte(strconv.Itoa(k)))
+	return fmt.Sprintf("%012x%x", k%50, digest[:10])
 }

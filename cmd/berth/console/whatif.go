@@ -147,15 +147,19 @@ func showRebalancing(_ *http.Request, v *view) error {
 	v.Title = "Rebalancing"
 	planned := v.Query.Has("plan")
 	v.Still = planned
-	begin := time.Now()
-	used := func() float64 { return 1 }
+	answer := &whatif.BalanceAnswer{}
 	if planned {
-		used = func() float64 { return float64(time.Since(begin)) / float64(searchTime) }
-	}
-	answer, err := whatif.PlanBalance(v.Snapshot, whatif.BalanceSearch{Seed: 1, Now: v.World.Now,
-		Budget: rebalance.Budget{Steps: searchSteps, Used: used}})
-	if err != nil {
-		return err
+		begin := time.Now()
+		used := func() float64 { return float64(time.Since(begin)) / float64(searchTime) }
+		var err error
+		answer, err = whatif.PlanBalance(v.Snapshot, whatif.BalanceSearch{Seed: 1, Now: v.World.Now,
+			Budget: rebalance.Budget{Steps: searchSteps, Used: used}})
+		if err != nil {
+			return err
+		}
+	} else {
+		answer.Before = whatif.MeasureBalance(v.Snapshot, v.World.Now)
+		answer.After = answer.Before
 	}
 	conf := &v.Snapshot.Configuration
 	body := map[string]any{"Plan": answer, "Planned": planned, "Moving": whatif.MovingCount(v.Snapshot),

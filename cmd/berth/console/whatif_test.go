@@ -81,14 +81,15 @@ func TestRebalancingPage(t *testing.T) {
 	s.write(t, web)
 	api := &fakeAPI{}
 	server := changingConsole(t, s, api)
+	const distance = "The distance from a balanced cluster is 0.2083." // 5 of 24 tasks
 	_, page := get(t, server, "/console/rebalancing")
-	contains(t, page, "Balancing is switched off in this cluster.", "Plan moves", "too many on an instance",
+	contains(t, page, distance, "Balancing is switched off in this cluster.", "Plan moves", "too many on an instance",
 		"<code>berth rebalance --dry-run --cluster prod</code>")
 	if strings.Contains(page, "console/change/") {
 		t.Error("moves are offered before they were shown")
 	}
 	_, page = get(t, server, "/console/rebalancing?plan=1")
-	contains(t, page, " moves, which cost ", " nearer.", "too many on an instance, after", "Have Berth make the moves",
+	contains(t, page, distance, " moves, which cost ", " nearer.", "too many on an instance, after", "Have Berth make the moves",
 		"/console/instance/n-0")
 	_, page = get(t, server, "/console/change/rebalance?of=")
 	contains(t, page, "berth rebalance --apply --no-wait --cluster prod")

@@ -74,27 +74,39 @@ type BalanceSearch struct {
 // except of those for which balancing is switched off, and protected ones.
 func PlanBalance(snap *snapshot.Snapshot, b BalanceSearch) (*BalanceAnswer, error) {
 	m := newModel(snap)
-	owners := specs.Balancers(snap, specs.NewCache(snap), true)
-	plan, err := m.planner.Balance(moves.BalanceRequest{
+	request := b.request(snap)
+	plan, err := m.planner.Balance(request)
+	if err != nil {
+		return nil, err
+	}
+	out := &BalanceAnswer{Before: stateOf(&plan.Before), After: stateOf(&plan.After), Moves: []BalanceMove{},
+		Cost: plan.Cost, Steps: plan.Steps, Unsteady: specs.UnsteadyServices(snap, request.Owners)}
+	names := m.serviceNames()
+	for _, x := range plan.Moves {
+		out.Moves = append(out.Moves, BalanceMove{x.Task, names[x.Owner], x.From, x.To, x.Cost, x.Gain, x.Why})
+	}
+	return out, nil
+}
+
+// MeasureBalance returns how far the cluster is from being balanced: what PlanBalance says of it
+// before the moves, without the time that their search takes.
+func MeasureBalance(snap *snapshot.Snapshot, now time.Time) BalanceState {
+	measured := newModel(snap).planner.MeasureBalance(BalanceSearch{Now: now}.request(snap))
+	return stateOf(&measured)
+}
+
+// request returns what the search asks the planner for.
+func (b BalanceSearch) request(snap *snapshot.Snapshot) moves.BalanceRequest {
+	return moves.BalanceRequest{
 		Request: moves.Request{
-			Owners: owners, Most: b.Most,
+			Owners: specs.Balancers(snap, specs.NewCache(snap), true), Most: b.Most,
 			Keep: func(t *cluster.Task) bool {
 				p := snap.Protection(t.Owner, t.ID)
 				return p != nil && p.Until.After(b.Now)
 			},
 		},
 		Budget: b.Budget, Seed: b.Seed,
-	})
-	if err != nil {
-		return nil, err
 	}
-	out := &BalanceAnswer{Before: stateOf(&plan.Before), After: stateOf(&plan.After), Moves: []BalanceMove{},
-		Cost: plan.Cost, Steps: plan.Steps, Unsteady: specs.UnsteadyServices(snap, owners)}
-	names := m.serviceNames()
-	for _, x := range plan.Moves {
-		out.Moves = append(out.Moves, BalanceMove{x.Task, names[x.Owner], x.From, x.To, x.Cost, x.Gain, x.Why})
-	}
-	return out, nil
 }
 
 // stateOf converts a balance.

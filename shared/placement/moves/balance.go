@@ -129,29 +129,32 @@ const (
 // moves do not pay, and is empty if nothing is out of balance or the gain is small. What PlanMoves
 // would repair should be repaired first.
 func (p *Planner) Balance(r BalanceRequest) (*BalancePlan, error) {
-	r.whole = true
-	goals := r.Goals
-	if goals == nil {
-		goals = p.GoalsOf()
-	}
-	b := newBalancing(p, &r, goals)
+	b := newBalancing(p, r)
 	out := &BalancePlan{Before: b.tally.balance()}
 	out.After = out.Before
 	if !b.isWanted(&out.Before) {
 		return out, nil
 	}
 	r.Budget.Descend = true
-	found, err := rebalance.Search(b.search, r.Budget, r.Seed)
+	search := b.newSearchProblem()
+	b.guard = newAssignment(b.problem)
+	found, err := rebalance.Search(search, r.Budget, r.Seed)
 	if err != nil {
 		return nil, err
 	}
 	out.Steps = found.Steps
-	ordered, err := rebalance.PlanMovesBy(b.search, found.Instances, b)
+	ordered, err := rebalance.PlanMovesBy(search, found.Instances, b)
 	if err != nil {
 		return nil, err
 	}
 	b.addMoves(out, ordered.Moves, r.Most)
 	return out, nil
+}
+
+// MeasureBalance returns how far the cluster is from its goals, without a search for moves. The
+// result is that of [Planner.Balance] before its moves.
+func (p *Planner) MeasureBalance(r BalanceRequest) Balance {
+	return newBalancing(p, r).tally.balance()
 }
 
 // addMoves adds the moves up to where the distance is least, if that is worth it.

@@ -19,9 +19,8 @@ type balancing struct {
 	planner *Planner
 	goals   *Goals
 	metrics []metricGoal
-	search  *rebalance.Problem
 	tally   *tally
-	guard   *assignment
+	guard   *assignment // nil until moves are planned
 }
 
 // A metricGoal is a goal of a metric with what it refers to.
@@ -47,7 +46,12 @@ const (
 	gpuThousandths = 1000
 )
 
-func newBalancing(p *Planner, r *BalanceRequest, goals *Goals) *balancing {
+func newBalancing(p *Planner, r BalanceRequest) *balancing {
+	r.whole = true
+	goals := r.Goals
+	if goals == nil {
+		goals = p.GoalsOf()
+	}
 	b := &balancing{problem: p.newProblem(r.Request, nil), planner: p, goals: goals}
 	for t := range b.problem.tasks {
 		task := &b.problem.tasks[t]
@@ -55,9 +59,7 @@ func newBalancing(p *Planner, r *BalanceRequest, goals *Goals) *balancing {
 		task.movable = task.movable && task.task.Last == cluster.TaskRunning && !dependsOnTasks(o.Spec)
 	}
 	b.addMetrics()
-	b.search = b.newSearchProblem()
 	b.tally = newTally(b)
-	b.guard = newAssignment(b.problem)
 	return b
 }
 

@@ -18,7 +18,7 @@
 //
 // Moves that balance a cluster (P15) start at balance.go. balancing.go translates the problem for
 // the search of package rebalance, and passes its moves through the checks of this one; tally.go
-// measures what they gain.
+// measures the balance and what moves gain.
 //
 // Invariants:
 //

@@ -2,6 +2,9 @@ package moves
 
 import "berth/shared/placement"
 
+// SortTasks sorts tasks as problems have them.
+var SortTasks = sortTasks
+
 // PlanMovesLocally is [Planner.PlanMoves] as if the problem were too large to try every way.
 func PlanMovesLocally(e *Planner, m Request) *Plan {
 	s := newAssignment(e.newProblem(m, nil))

@@ -2,6 +2,7 @@ package moves
 
 import (
 	"cmp"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -30,13 +31,32 @@ func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cl
 	} else {
 		out = affectedTasks(p, e, m, affectedInstances(p, r, e))
 	}
-	slices.SortFunc(out, func(a, b *cluster.Task) int {
-		if byID := strings.Compare(a.ID, b.ID); byID != 0 { // nearly always; the owners are not compared then
-			return byID
-		}
-		return strings.Compare(a.Owner, b.Owner)
-	})
+	sortTasks(out)
 	return out
+}
+
+// sortTasks sorts tasks by id, then by owner. It compares the first 16 bytes of ids as two numbers:
+// the twelve digits of the owner's short key and four more, which hardly any two tasks share.
+func sortTasks(tasks []*cluster.Task) {
+	type sortKey struct {
+		high, low uint64
+		task      *cluster.Task
+	}
+	keys := make([]sortKey, len(tasks))
+	for n, t := range tasks {
+		var prefix [16]byte
+		copy(prefix[:], t.ID)
+		keys[n] = sortKey{binary.BigEndian.Uint64(prefix[:8]), binary.BigEndian.Uint64(prefix[8:]), t}
+	}
+	slices.SortFunc(keys, func(a, b sortKey) int {
+		if a.high != b.high || a.low != b.low {
+			return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
+		}
+		return cmp.Or(strings.Compare(a.task.ID, b.task.ID), strings.Compare(a.task.Owner, b.task.Owner))
+	})
+	for n := range keys {
+		tasks[n] = keys[n].task
+	}
 }
 
 // affectedInstances returns the instances whose tasks count: overloaded ones, and those with the
