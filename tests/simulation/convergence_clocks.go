@@ -19,17 +19,13 @@ func (w *World) checkNothingHeldUp() {
 	if w.LoseEvents {
 		return // the sweep alone is slower
 	}
-	started := map[string]bool{}
-	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
-		started[t.StartedBy+" "+t.Instance] = true
-	}
 	ended := w.Loop.Now().Add(-promptEnd)
 	for key, row := range w.checker.Rows {
 		switch r := row.(type) {
 		case *cluster.Task:
 			at, placed := w.checker.PlacedAt(r.ID)
 			if placed && at.Before(ended) && r.Last == "" && r.Desired == cluster.TaskRunning && !r.Foreign &&
-				!started[r.Batch+" "+r.Instance] {
+				!w.started[r.Batch+" "+r.Instance] {
 				w.checker.Fail("invariant 8: task %s, claimed at %s, was not started %s after the last fault", r.ID,
 					r.ClaimedAt, promptEnd)
 			}

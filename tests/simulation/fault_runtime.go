@@ -116,6 +116,7 @@ func (w *World) drawCallFault(operation, _ string) kernel.CallFault {
 
 // taskBehaviour decides how a task lives: most live well.
 func (w *World) taskBehaviour(i ecs.StartInfo) ecs.Behaviour {
+	w.started[i.StartedBy+" "+i.Instance] = true
 	var b ecs.Behaviour
 	c := w.faults
 	if c.strikes(SlowStart) {

@@ -74,6 +74,7 @@ type World struct {
 	current       *process
 	runningByName map[string]int // processes by name
 	ignoringStop  map[string]bool
+	started       map[string]bool // the tasks that ECS has ever started, by startedBy and instance
 	covered       map[coverage.Point]int
 	lines         []string
 	client        *apiClient
@@ -186,7 +187,8 @@ func newWorld(r Run) (*World, error) {
 func newEmptyWorld(r Run, stream uint64, faults *FaultInjector) (*World, installation.Options) {
 	w := &World{
 		Run: r, rng: rand.New(rand.NewPCG(r.Seed, stream)), faults: faults, runningByName: map[string]int{},
-		ignoringStop: map[string]bool{}, covered: map[coverage.Point]int{}, outage: faults.drawOutage(),
+		ignoringStop: map[string]bool{}, started: map[string]bool{}, covered: map[coverage.Point]int{},
+		outage: faults.drawOutage(),
 	}
 	w.client = &apiClient{world: w, stoppedIDs: map[string]bool{}}
 	loop := embedded.NewVirtualLoop(epoch)
