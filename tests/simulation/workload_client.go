@@ -166,6 +166,11 @@ func (c *apiClient) createService(a Action, daemon bool) {
 		c.world.cover(coverage.Balanced)
 	}
 	c.world.logf("create %s: %d of %s, rules %s", s.name, s.desired, spec.TaskDefinition, rulesText(spec.Rules))
+	c.addService(s, spec)
+}
+
+// addService creates a service and expects it from then on, in place of an older one of its name.
+func (c *apiClient) addService(s *expectedService, spec operation.CreateService) {
 	c.callUntilAnswered("create "+s.name, func(ctx context.Context) error {
 		_, err := c.world.API.Services.CreateService(ctx, spec)
 		return err
@@ -183,9 +188,14 @@ func (c *apiClient) createService(a Action, daemon bool) {
 // pickService picks a service that exists and is not being changed. It returns nil if there is
 // none.
 func (c *apiClient) pickService(a Action) *expectedService {
+	return c.pickServiceIf(a, func(*expectedService) bool { return true })
+}
+
+// pickServiceIf does the same among the services that a condition holds for.
+func (c *apiClient) pickServiceIf(a Action, holds func(*expectedService) bool) *expectedService {
 	var free []*expectedService
 	for _, s := range c.services {
-		if s.exists && !s.busy {
+		if s.exists && !s.busy && holds(s) {
 			free = append(free, s)
 		}
 	}

@@ -68,33 +68,13 @@ func (c *apiClient) createExternal(a Action) {
 		spec.MinHealthy, spec.MaxPercent = &p[0], &p[1]
 	}
 	c.world.logf("create %s: %d by task sets, rules %s", s.name, s.desired, rulesText(spec.Rules))
-	c.callUntilAnswered("create "+s.name, func(ctx context.Context) error {
-		_, err := c.world.API.Services.CreateService(ctx, spec)
-		return err
-	}, func(err error) {
-		s.busy = false
-		if err != nil { // the old service of that name still drains, or the rules cannot be satisfied
-			c.coverRefusedRules(spec.Rules, err)
-			return
-		}
-		c.services = slices.DeleteFunc(c.services, func(o *expectedService) bool { return o.name == s.name })
-		c.services = append(c.services, s)
-	})
+	c.addService(s, spec)
 }
 
 // pickExternal picks a service of task sets that exists and is not being changed. It returns nil if
 // there is none.
 func (c *apiClient) pickExternal(a Action) *expectedService {
-	var free []*expectedService
-	for _, s := range c.services {
-		if s.external && s.exists && !s.busy {
-			free = append(free, s)
-		}
-	}
-	if len(free) == 0 {
-		return nil
-	}
-	return free[a.Pick%uint64(len(free))]
+	return c.pickServiceIf(a, func(s *expectedService) bool { return s.external })
 }
 
 // pickTaskSet picks a task set that has not been deleted, with its service. It returns nil if there
