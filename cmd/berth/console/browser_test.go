@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"berth/shared/cluster"
@@ -47,6 +48,7 @@ func TestBrowser(t *testing.T) {
 	b.evaluate(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true})), ""`)
 	b.await(t, "Map of the instances")
 	b.checkForm(t, server.URL, api)
+	b.checkNarrow(t, server.URL, s)
 	for _, fault := range b.faults {
 		t.Errorf("the browser's console has %s", fault)
 	}
@@ -64,6 +66,46 @@ var browserPages = map[string]string{
 	"/console/whatif?count=0":         "expected a number",
 	"/console/rebalancing":            "Plan moves", "/console/rebalancing?plan=1": "distance",
 }
+
+// checkNarrow opens every page as a telephone does, with names as long as ECS allows: only tables
+// and maps scroll to the side, not the page.
+func (b *browser) checkNarrow(t *testing.T, base string, s *testStore) {
+	t.Helper()
+	long := broken()[0].(*cluster.Service)
+	long.Name, long.Short = strings.Repeat("long_name", 28), "long"
+	s.write(t, long)
+	b.useWidth(t, narrowWidth)
+	for path, text := range browserPages {
+		b.checkWidth(t, base+path, text)
+	}
+	b.checkWidth(t, base+"/console/service/"+long.Name, "When placement last tried")
+	b.checkWidth(t, base+"/console/events?service="+long.Name, "None.")
+	b.checkWidth(t, base+"/", "2 problems")
+	b.evaluate(t, `document.querySelector("main").insertAdjacentHTML("beforeend", "<div>" + "w".repeat(99)), ""`)
+	if wide := b.evaluate(t, widthScript); wide == "" {
+		t.Error("a word that is too wide is not noticed")
+	}
+	b.useWidth(t, 0)
+}
+
+func (b *browser) checkWidth(t *testing.T, address, text string) {
+	t.Helper()
+	b.open(t, address)
+	b.await(t, text)
+	if wide := b.evaluate(t, widthScript); wide != "" {
+		t.Errorf("%s scrolls to the side: %s", address, wide)
+	}
+}
+
+// widthScript says how much wider than the window the page is, and which elements stand out; empty
+// if it fits.
+const widthScript = `(() => {
+	const page = document.documentElement;
+	if (page.scrollWidth <= page.clientWidth) return "";
+	const wide = [...document.querySelectorAll("body *")].filter((e) => !e.parentElement.closest(".scroll, .skip") &&
+		e.getBoundingClientRect().right > page.clientWidth + 1);
+	return page.scrollWidth + " > " + page.clientWidth + ": " + wide.slice(0, 3).map((e) => e.outerHTML.slice(0, 120));
+})()`
 
 // checkForm makes a change as a person does: link, question, button.
 func (b *browser) checkForm(t *testing.T, base string, api *fakeAPI) {
@@ -85,7 +127,14 @@ var pictures = map[string]string{
 	"tasks": "/console/tasks", "capacity": "/console/capacity", "events": "/console/events",
 	"whatif": "/console/whatif?count=3&cpu=600", "rebalancing": "/console/rebalancing?plan=1",
 	"services": "/console/services", "instance": "/console/instance/n-0",
+	"task": "/console/task/" + firstTask, "drain": "/console/change/drain?of=n-0",
 }
+
+// firstTask is the id of the first task of newStore.
+const firstTask = "00000000000000000000000000000000"
+
+// narrowWidth is the width of the window of a telephone.
+const narrowWidth = 375
 
 // takePictures shows clusters of each density in both themes, if somebody wants to look at them.
 func (b *browser) takePictures(t *testing.T) {
@@ -100,24 +149,38 @@ func (b *browser) takePictures(t *testing.T) {
 		server, _ := site(t, newStore(t, n, append(broken(), lost, deploying())...).source, "")
 		for _, theme := range []string{"light", "dark"} {
 			b.useTheme(t, theme)
-			b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1280, "height": 1000,
-				"deviceScaleFactor": 1, "mobile": false}, nil)
 			for name, path := range pictures {
-				if n == 0 && name == "instance" {
+				if n == 0 && (name == "instance" || name == "task") {
 					continue
 				}
 				b.open(t, server.URL+path)
 				b.await(t, "As of ")
-				var shot struct{ Data string }
-				b.call(t, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
-				data, err := base64.StdEncoding.DecodeString(shot.Data)
-				if err == nil {
-					err = os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-%d-%s.png", name, n, theme)), data, 0o600)
-				}
-				if err != nil {
-					t.Fatal(err)
+				for window, width := range map[string]int{"": 1280, "-narrow": narrowWidth} {
+					b.takePicture(t, filepath.Join(folder, fmt.Sprintf("%s-%d-%s%s.png", name, n, theme, window)), width)
 				}
 			}
 		}
 	}
+}
+
+// takePicture draws the page as a window of the width shows it.
+func (b *browser) takePicture(t *testing.T, file string, width int) {
+	t.Helper()
+	b.useWidth(t, width)
+	var shot struct{ Data string }
+	b.call(t, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	data, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// useWidth makes the window as wide as that; 0 returns to the browser's own width.
+func (b *browser) useWidth(t *testing.T, width int) {
+	t.Helper()
+	b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 1000,
+		"deviceScaleFactor": 1, "mobile": false}, nil)
 }
