@@ -70,10 +70,11 @@ func (f *freeShapes) partialDevices(shape *freeShape) []int16 {
 }
 
 // deviceMarks[n] is what a device with n thousandths free adds to the hash: numbers without a
-// pattern.
+// pattern, each made from the one before. If they were made from n alone, some mark of 2n would be
+// twice that of n, and two devices with 73 free would equal one with 146 and one with none.
 var deviceMarks = func() (out [cluster.WholeGPU + 1]uint64) {
 	for i := 1; i < len(out); i++ {
-		z := uint64(i) * 0x9e3779b97f4a7c15
+		z := out[i-1] + 0x9e3779b97f4a7c15
 		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb
 		out[i] = z ^ z>>31
