@@ -137,11 +137,18 @@ func (g *commitGroup) saveRowChanges(tx *bolt.Tx, keep bool) error {
 	return errors.Join(b.Put(keyHash, g.hash[:]), b.Put(keySequence, sequenceKey(g.sequence)))
 }
 
-// trimStreamRecords deletes the records that all consumers have acknowledged.
+// trimStreamRecords deletes the records that all consumers have acknowledged. It finds them before it
+// deletes the first: until the transaction ends, the pages that deletions have emptied stay, and
+// finding the first record walks over all of them.
 func trimStreamRecords(tx *bolt.Tx, to uint64) error {
-	c := tx.Bucket(bucketStream).Cursor()
-	for k, _ := c.First(); k != nil && binary.BigEndian.Uint64(k) <= to; k, _ = c.First() {
-		if err := c.Delete(); err != nil {
+	b := tx.Bucket(bucketStream)
+	var acknowledged []uint64
+	c := b.Cursor()
+	for k, _ := c.First(); k != nil && binary.BigEndian.Uint64(k) <= to; k, _ = c.Next() {
+		acknowledged = append(acknowledged, binary.BigEndian.Uint64(k))
+	}
+	for _, n := range acknowledged {
+		if err := b.Delete(sequenceKey(n)); err != nil {
 			return err
 		}
 	}

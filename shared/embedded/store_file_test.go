@@ -210,6 +210,37 @@ func TestPendingRecordsAreThoseNotAcknowledged(t *testing.T) {
 	expect("late", "g")
 }
 
+// A consumer that has fallen behind acknowledges thousands of records at once. The write that deletes
+// them from the file takes a fraction of the time that writing them took: every other writer waits
+// for it.
+func TestManyRecordsAreTrimmedInLittleTime(t *testing.T) {
+	const commits = 250
+	s := openStore(t, tempPath(t), "one")
+	commit := func(n int) {
+		writes := make([]state.Write, 0, 99)
+		for i := range cap(writes) {
+			writes = append(writes, state.Write{Put: instance(fmt.Sprintf("%d-%d", n, i), 1)})
+		}
+		if err := s.Commit(t.Context(), state.Commit{Cluster: "c", Version: state.NoVersion, Writes: writes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	for n := range commits {
+		commit(n)
+	}
+	wrote := time.Since(began)
+	records := s.PendingRecords("one")
+	s.AckRecords("one", records[len(records)-1].Sequence)
+	began = time.Now()
+	commit(commits)
+	trimmed := time.Since(began)
+	t.Logf("writing %d records took %s, deleting them %s", len(records), wrote, trimmed)
+	if trimmed > wrote/3 {
+		t.Errorf("deleting %d records took %s, want at most a third of the %s of writing them", len(records), trimmed, wrote)
+	}
+}
+
 func TestRecordsAreCopies(t *testing.T) {
 	s := openStore(t, tempPath(t), "one")
 	s.OnRecords(func(records []state.Record) {
