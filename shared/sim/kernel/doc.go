@@ -8,7 +8,8 @@
 // [Kernel.DeleteRow]) and queues events ([Kernel.EmitEvent]). Events go out after the step, outside
 // of the lock.
 //
-// What a caller asked for ([Kernel.Change]) is on disk before the call returns. What a timer
+// What a caller asked for ([Kernel.Change]) is on disk before the call returns and before its events
+// go out; the lock is free while it is written, so that views do not wait for the disk. What a timer
 // triggered ([Kernel.Advance]) is written within a second, because it can be worked out again after
 // a crash. Faults make calls fail as AWS calls do ([CallFaults]): throttled, or with a lost answer.
 //

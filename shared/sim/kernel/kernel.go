@@ -35,12 +35,17 @@ type Options struct {
 type Kernel struct {
 	Options
 
-	mu         sync.Mutex
+	// writing is held while the file is written, and by a step of [Kernel.Change] before it. It is
+	// taken before mu.
+	writing sync.Mutex
+	mu      sync.Mutex
+
 	expiring   []expiring       // soonest first
 	counters   map[string]int64 // by name, see NextNumber; stored
 	faults     CallFaults
 	events     [][]byte // queued by steps, not delivered yet
 	delivering bool     // a goroutine delivers events at the moment
+	unwritten  bool     // the outcome of a Change is not on disk yet: its events must not go out
 
 	file        file
 	flushQueued bool
@@ -67,21 +72,27 @@ func (k *Kernel) View(step func(now time.Time) error) error {
 	return step(k.beginStep())
 }
 
-// Change runs a step whose outcome is on disk before Change returns; then its events go out. A step
-// that fails must have changed nothing. While the file cannot be written, no step is run: the one
-// whose write failed first is in memory, its outcome [cluster.ErrAmbiguous].
+// Change runs a step whose outcome is on disk before Change returns; then its events go out. Views
+// and timers do not wait for the disk. A step that fails must have changed nothing. While the file
+// cannot be written, no step is run: the one whose write failed first is in memory, its outcome
+// [cluster.ErrAmbiguous].
 func (k *Kernel) Change(step func(now time.Time) error) error {
+	k.writing.Lock()
 	k.mu.Lock()
 	if k.file.disk != nil && k.file.disk.IsFailing() {
-		if err := k.file.writeDirtyRows(k.counters); err != nil {
+		if err := k.file.writeDirtyRows(&k.mu, k.counters); err != nil {
 			k.mu.Unlock()
+			k.writing.Unlock()
 			return err
 		}
 	}
 	err := step(k.beginStep())
-	if stored := k.file.writeDirtyRows(k.counters); stored != nil && err == nil {
+	k.unwritten = true
+	if stored := k.file.writeDirtyRows(&k.mu, k.counters); stored != nil && err == nil {
 		err = fmt.Errorf("writing the fleet's file: %w: %w", stored, cluster.ErrAmbiguous)
 	}
+	k.unwritten = false
+	k.writing.Unlock()
 	k.unlockAndDeliver()
 	return err
 }
@@ -131,11 +142,12 @@ func (k *Kernel) beginStep() time.Time {
 }
 
 // unlockAndDeliver releases the lock and delivers the queued events. A goroutine that finds another
-// one delivering leaves its events to that one, so that events keep their order.
+// one delivering, or a Change whose outcome is being written, leaves its events to that one, so that
+// events keep their order.
 func (k *Kernel) unlockAndDeliver() {
 	if !k.delivering {
 		k.delivering = true
-		for len(k.events) > 0 {
+		for len(k.events) > 0 && !k.unwritten {
 			batch := k.events
 			k.events = nil
 			k.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -121,12 +122,15 @@ func ForEachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T)
 // Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their
 // own time.
 func (k *Kernel) Close() error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.file.disk == nil {
 		return nil
 	}
-	err := errors.Join(k.file.writeDirtyRows(k.counters), k.file.disk.Close())
+	err := k.file.writeDirtyRows(&k.mu, k.counters)
+	err = errors.Join(err, k.file.disk.Close())
 	k.file = file{}
 	return err
 }
@@ -134,12 +138,14 @@ func (k *Kernel) Close() error {
 // WriteBackup writes a copy of the file to w, with every change so far. It is an error if there is
 // no file.
 func (k *Kernel) WriteBackup(w io.Writer) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.file.disk == nil {
 		return errors.New("the fleet has no file")
 	}
-	if err := k.file.writeDirtyRows(k.counters); err != nil {
+	if err := k.file.writeDirtyRows(&k.mu, k.counters); err != nil {
 		return err
 	}
 	_, err := k.file.disk.WriteTo(w)
@@ -164,39 +170,76 @@ func (f *file) markDirty(r Row, deleted bool) {
 	}
 }
 
+// encodedRow is a row as the file has it, without data for a row to delete.
+type encodedRow struct {
+	bucket, key string
+	data        []byte
+}
+
 // writeDirtyRows writes all changes in one transaction. What could not be written is tried again
-// with the next.
-func (f *file) writeDirtyRows(counters map[string]int64) error {
+// with the next. It is called with both of the kernel's locks, and releases mu while it writes: the
+// rows are encoded before, so that steps may go on changing them.
+func (f *file) writeDirtyRows(mu *sync.Mutex, counters map[string]int64) error {
 	if f.disk == nil || len(f.dirty) == 0 {
 		return nil
 	}
-	err := f.disk.Update(func(tx *bbolt.Tx) error {
-		for r, deleted := range f.dirty {
-			bucket, key, value := r.StoredRow()
-			if deleted {
-				if err := tx.Bucket([]byte(bucket)).Delete([]byte(key)); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := putJSONRow(tx, bucket, key, value); err != nil {
-				return err
+	rows, err := f.encodeDirtyRows(counters)
+	if err != nil {
+		return err
+	}
+	disk, dirty := f.disk, f.dirty
+	f.dirty = map[Row]bool{}
+	mu.Unlock()
+	err = disk.Update(func(tx *bbolt.Tx) error { return writeRows(tx, rows) })
+	mu.Lock()
+	if err != nil {
+		for r, deleted := range dirty {
+			if _, changed := f.dirty[r]; !changed {
+				f.dirty[r] = deleted
 			}
 		}
-		return putJSONRow(tx, meta, countersKey, counters)
-	})
-	if err == nil {
-		clear(f.dirty)
 	}
 	return err
 }
 
-func putJSONRow(tx *bbolt.Tx, bucket, key string, value any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encoding %s %s: %w", bucket, key, err)
+// encodeDirtyRows returns the rows to write, and the counters.
+func (f *file) encodeDirtyRows(counters map[string]int64) ([]encodedRow, error) {
+	rows := make([]encodedRow, 0, len(f.dirty)+1)
+	add := func(bucket, key string, value any) error {
+		data, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encoding %s %s: %w", bucket, key, err)
+		}
+		rows = append(rows, encodedRow{bucket, key, data})
+		return nil
 	}
-	return tx.Bucket([]byte(bucket)).Put([]byte(key), data)
+	for r, deleted := range f.dirty {
+		bucket, key, value := r.StoredRow()
+		if deleted {
+			rows = append(rows, encodedRow{bucket: bucket, key: key})
+			continue
+		}
+		if err := add(bucket, key, value); err != nil {
+			return nil, err
+		}
+	}
+	return rows, add(meta, countersKey, counters)
+}
+
+func writeRows(tx *bbolt.Tx, rows []encodedRow) error {
+	for _, r := range rows {
+		b := tx.Bucket([]byte(r.bucket))
+		err := error(nil)
+		if r.data == nil {
+			err = b.Delete([]byte(r.key))
+		} else {
+			err = b.Put([]byte(r.key), r.data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // flushLater gathers what changes within a second into one transaction.
@@ -206,11 +249,13 @@ func (k *Kernel) flushLater() {
 	}
 	k.flushQueued = true
 	k.After(flushDelay, func() {
-		k.WithLock(func() {
-			k.flushQueued = false
-			if k.file.writeDirtyRows(k.counters) != nil {
-				k.flushLater()
-			}
-		})
+		k.writing.Lock()
+		defer k.writing.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.flushQueued = false
+		if k.file.writeDirtyRows(&k.mu, k.counters) != nil {
+			k.flushLater()
+		}
 	})
 }
