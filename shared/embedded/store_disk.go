@@ -127,7 +127,10 @@ func (g *commitGroup) saveRowChanges(tx *bolt.Tx, keep bool) error {
 			err = rows.Put(key, c.new.data)
 		}
 		if err == nil && keep {
-			err = records.Put(sequenceKey(n), encodeChange(c))
+			var record []byte
+			if record, err = encodeChange(c); err == nil {
+				err = records.Put(sequenceKey(n), record)
+			}
 		}
 		if err != nil {
 			return err
@@ -160,11 +163,14 @@ func sequenceKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n)
 
 // encodeChange returns a record as the file has it: cluster, sort key, row before, row after, each
 // with its length before it. An absent row has the length 0.
-func encodeChange(c rowChange) []byte {
+func encodeChange(c rowChange) ([]byte, error) {
 	key := c.changedKey()
 	var old, next []byte
 	if c.old != nil {
-		old = c.old.data
+		var err error
+		if old, err = state.EncodeRow(c.old.row); err != nil {
+			return nil, fmt.Errorf("encoding row %s as it was: %w", key.Sort, err)
+		}
 	}
 	if c.new != nil {
 		next = c.new.data
@@ -173,7 +179,7 @@ func encodeChange(c rowChange) []byte {
 	for _, field := range [][]byte{[]byte(key.Cluster), []byte(key.Sort), old, next} {
 		out = append(binary.AppendUvarint(out, uint64(len(field))), field...)
 	}
-	return out
+	return out, nil
 }
 
 var errRecord = errors.New("a stream record is damaged")
@@ -229,6 +235,7 @@ func (s *Store) loadStoredRow(k, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
+	e.data = nil
 	s.rows.replace(nil, e)
 	if row.Header().Expires > 0 {
 		s.expiring.Set(e)

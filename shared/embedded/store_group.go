@@ -128,6 +128,7 @@ func (s *Store) publishRecords(g *commitGroup) []state.Record {
 		if s.rows.replace(c.old, c.new); c.new == nil {
 			continue
 		}
+		c.new.data = nil
 		if c.new.row.Header().Expires > 0 {
 			s.expiring.Set(c.new)
 		}

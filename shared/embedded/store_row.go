@@ -11,13 +11,13 @@ import (
 	"berth/shared/state"
 )
 
-// storedRow is one row as stored. Nothing in it ever changes: a change stores another one. That
-// lets readers copy rows without a lock.
+// storedRow is one row as stored. Nothing that readers see of it ever changes: a change stores
+// another one. That lets readers copy rows without a lock.
 type storedRow struct {
 	key  state.Key
 	row  state.Row
 	size int    // bytes, see itemSize
-	data []byte // the row encoded
+	data []byte // the row encoded; nil once it is in the file, because it is as large as the row
 }
 
 func lessByKey(a, b *storedRow) bool {
