@@ -99,8 +99,7 @@ func (f *finder) checkUpdates() {
 			f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: 1,
 				What: fmt.Sprintf("Node group %s is %s.", name, g.Status),
 				Why:  sentence(string(g.Issues[0].Code) + ": " + g.Issues[0].Message)}, g.ModifiedAt,
-				Help{"See the node group",
-					f.api("eks describe-nodegroup --cluster-name " + f.in.Cluster + " --nodegroup-name " + name)})
+				f.nodeGroupHelp(g)...)
 		}
 		switch {
 		case u == nil:
@@ -110,6 +109,18 @@ func (f *finder) checkUpdates() {
 			f.checkWaiting(u, see)
 		}
 	}
+}
+
+// nodeGroupHelp returns what shows a node group with issues. One that could not be created has no
+// other use than to be deleted and created again.
+func (f *finder) nodeGroupHelp(g *cluster.NodeGroup) []Help {
+	of := " --cluster-name " + f.in.Cluster + " --nodegroup-name " + g.Name
+	help := []Help{{"See the node group", f.api("eks describe-nodegroup" + of)}}
+	if g.Status == cluster.NodeGroupCreateFailed {
+		help = append(help, Help{"Delete it, then create it again without the cause",
+			f.api("eks delete-nodegroup" + of)})
+	}
+	return help
 }
 
 func (f *finder) addFailedUpdate(name string, u *cluster.Update, see Help) {

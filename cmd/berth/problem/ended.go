@@ -149,6 +149,10 @@ func (f serviceFinder) definitionOf(s *cluster.Service, deployment string) strin
 
 // percentages returns the command that lets a service go below its desired count or above it.
 func (f *finder) percentages(s *cluster.Service) string {
+	most := max(s.MaxPercent, 200)
+	if s.Strategy == cluster.Daemon { // never two on an instance
+		most = 100
+	}
 	return f.aws("update-service --service %s --deployment-configuration minimumHealthyPercent=%d,maximumPercent=%d",
-		s.Name, min(s.MinHealthy, 50), max(s.MaxPercent, 200))
+		s.Name, min(s.MinHealthy, 50), most)
 }

@@ -278,7 +278,8 @@ func TestFurtherSituations(t *testing.T) {
 			})
 			w.task("web", 1, "n-1")
 		}, problem.DeploymentStuck, "The deployment of web:1 to service web is stuck: its percentages allow no step.",
-			"minimumHealthyPercent 100 keeps at least 1 of its 1 tasks, and maximumPercent 100 allows at most 1; 1 run.",
+			"minimumHealthyPercent 100 keeps at least 1 of its 1 task, and maximumPercent 100 allows at most 1. " +
+				"It has 1 RUNNING task.",
 			"minimumHealthyPercent=50,maximumPercent=200"},
 		{"AStandaloneTaskThatWaits", func(w *world) {
 			w.instance(1)

@@ -3,11 +3,13 @@ package problem
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // addBlocked reports a service whose tasks find no instance, with what placement found.
@@ -21,13 +23,16 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
 		return r.Filter == cluster.FilterConstraint || r.Filter == cluster.FilterAttribute
 	}) {
-		for _, u := range f.names.CheckRules(s.Rules, f.knownProviders(s)) {
+		for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
 			p.Why += " " + sentence(u.String())
 			help = append(help, f.correction(s, u))
 		}
 	}
 	if text := f.exceedsInstances(s); text != "" {
 		p.Why += " " + text
+	}
+	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterPort }) {
+		p.Why += describePortHolders(f.in.Snapshot, s)
 	}
 	for _, r := range sortedRejections(d) {
 		if limit := applicationLimits[r.Filter]; limit != "" {
@@ -39,6 +44,45 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	p.Why = strings.TrimSpace(p.Why + " " + scaling)
 	help = append(append(help, more...), f.roomHelp(s, d, c)...)
 	f.add(p, s.BlockedSince, help...)
+}
+
+// describePortHolders says whose tasks hold the host ports that the service's tasks need, and on how
+// many instances, those on the most instances first; empty if none does.
+func describePortHolders(snap *snapshot.Snapshot, s *cluster.Service) (text string) {
+	d := snap.Definitions[s.Deployment.TaskDefinition]
+	if d == nil {
+		return ""
+	}
+	instances := map[string]int{} // by holder
+	for _, v := range snap.Instances {
+		here := map[string]bool{}
+		for _, t := range v.Tasks {
+			if slices.ContainsFunc(t.Ports, func(p cluster.Port) bool { return slices.Contains(d.Ports, p) }) {
+				here[describeHolder(s, t)] = true
+			}
+		}
+		for holder := range here {
+			instances[holder]++
+		}
+	}
+	holders := slices.SortedFunc(maps.Keys(instances), func(a, b string) int {
+		return cmp.Or(cmp.Compare(instances[b], instances[a]), strings.Compare(a, b))
+	})
+	for _, holder := range holders[:min(len(holders), listed)] {
+		text += fmt.Sprintf(" %s on %s.", holder, whatif.CountNoun(instances[holder], "instance"))
+	}
+	return text
+}
+
+// describeHolder says whose task holds a port that the service's tasks need.
+func describeHolder(s *cluster.Service, t *cluster.Task) string {
+	switch {
+	case t.Owner == s.Short:
+		return "Tasks of its own hold the port"
+	case t.Service == "":
+		return "Standalone tasks hold the port"
+	}
+	return "Tasks of service " + t.Service + " hold the port"
 }
 
 func countMore(n int) string {
@@ -97,7 +141,7 @@ func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c task
 	}
 	for _, r := range sortedRejections(d) {
 		help = append(help, f.filterHelp(s, r)...)
-		if slices.Contains(roomFilters, r.Filter) {
+		if slices.Contains(roomFilters, r.Filter) && s.Strategy != cluster.Daemon { // a DAEMON has no desired count
 			help = append(help, fewer)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 	"berth/shared/spelling"
 	"berth/shared/wire/berthapi"
 )
@@ -81,7 +82,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 		f.add(Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: short,
 			What: f.describeShort(s, c),
 			Why: fmt.Sprintf("%s still starting, the first since %s.", countAre(len(c.starting), "task"),
-				formatTime(c.oldest))}, c.oldest,
+				formatTime(c.oldest)) + describeDeadAgents(f.in.Snapshot, c.starting)}, c.oldest,
 			Help{"See what its agent reports", f.aws("describe-tasks --tasks %s", c.starting[0].ID)})
 	}
 	f.checkTargets(s)
@@ -113,6 +114,22 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 	}
 }
 
+// describeDeadAgents says how many of the tasks that are starting wait for an agent that is not
+// connected; empty if none does.
+func describeDeadAgents(snap *snapshot.Snapshot, starting []*cluster.Task) string {
+	n, on := 0, map[string]bool{}
+	for _, t := range starting {
+		if v := snap.Instances[t.Instance]; v != nil && v.Instance != nil && !v.AgentConnected {
+			n, on[t.Instance] = n+1, true
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The agent is not connected on the instance of %d: %s.", n,
+		listNames(slices.Collect(maps.Keys(on))))
+}
+
 // checkNames reports names in a service's rules that no instance has, where they have stopped no
 // task yet.
 func (f serviceFinder) checkNames(s *cluster.Service) {
@@ -120,11 +137,20 @@ func (f serviceFinder) checkNames(s *cluster.Service) {
 	if s.Strategy == cluster.Daemon && f.countTasks(s).running == 0 {
 		what = fmt.Sprintf("DAEMON service %s runs on no instance: a rule names what none has.", s.Name)
 	}
-	for _, u := range f.names.CheckRules(s.Rules, f.knownProviders(s)) {
+	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1, What: what,
 			Why: sentence(u.String())},
 			time.Time{}, f.correction(s, u))
 	}
+}
+
+// allRules returns the service's rules with the constraints of its task definition.
+func allRules(snap *snapshot.Snapshot, s *cluster.Service) cluster.Rules {
+	rules := s.Rules
+	if d := snap.Definitions[s.Deployment.TaskDefinition]; d != nil {
+		rules.Constraints = slices.Concat(rules.Constraints, d.Constraints)
+	}
+	return rules
 }
 
 // knownProviders returns the service's strategy, or nothing if the cluster's providers are unknown.
@@ -137,7 +163,16 @@ func (f serviceFinder) knownProviders(s *cluster.Service) []cluster.ProviderShar
 
 // correction returns the command that replaces a misspelled rule.
 func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
-	if text := u.Corrected(); text != "" && u.Kind == "attribute" {
+	own := slices.ContainsFunc(s.Rules.Constraints, func(c cluster.PlacementConstraint) bool {
+		return c.Expression == u.Within
+	})
+	text := u.Corrected()
+	switch {
+	case text == "" || u.Kind != "attribute":
+	case !own:
+		return Help{fmt.Sprintf("Register a revision with the constraint %q, and deploy it", text), f.aws(
+			"update-service --service %s --task-definition %s", s.Name, familyOf(s.Deployment.TaskDefinition))}
+	default:
 		var list []string
 		for _, c := range s.Rules.Constraints {
 			switch {
@@ -272,8 +307,9 @@ func (f serviceFinder) addStuck(s *cluster.Service, c taskCounts, since time.Tim
 	f.add(Problem{Kind: DeploymentStuck, Type: "service", Name: s.Name, Count: max(1, s.Desired-s.Deployment.Healthy),
 		What: fmt.Sprintf("The deployment of %s to service %s is stuck: its percentages allow no step.",
 			s.Deployment.TaskDefinition, s.Name),
-		Why: fmt.Sprintf("minimumHealthyPercent %d keeps at least %d of its %d tasks, and maximumPercent %d allows at "+
-			"most %d; %d run.", s.MinHealthy, least, s.Desired, s.MaxPercent, most, c.running)}, since,
+		Why: fmt.Sprintf("minimumHealthyPercent %d keeps at least %d of its %s, and maximumPercent %d allows at "+
+			"most %d. It has %s.", s.MinHealthy, least, whatif.CountNoun(s.Desired, "task"), s.MaxPercent, most,
+			countRunning(c.running))}, since,
 		Help{"Allow one task more or less", f.percentages(s)})
 }
 
@@ -289,10 +325,29 @@ func (f serviceFinder) checkTargets(s *cluster.Service) {
 	}
 	for _, arn := range slices.Sorted(maps.Keys(refused)) {
 		what, help := f.describeBalancer(arn)
+		if isGone(refused[arn]) {
+			help = Help{"List the target groups that exist",
+				f.other("elbv2 describe-target-groups --query 'TargetGroups[].TargetGroupArn'")}
+		}
 		f.add(Problem{Kind: TargetRefused, Type: "service", Name: s.Name, Count: count[arn],
 			What: fmt.Sprintf("%s refuses %s of service %s.", what, whatif.CountNoun(count[arn], "task"), s.Name),
-			Why:  sentence(cmp.Or(refused[arn], "it gives no reason"))}, time.Time{}, help)
+			Why:  sentence(cmp.Or(refused[arn], "it gives no reason"))}, time.Time{},
+			append([]Help{help}, f.goneHelp(s, refused[arn])...)...)
 	}
+}
+
+// isGone reports whether a registration was refused because its target group does not exist.
+func isGone(reason string) bool {
+	return strings.HasPrefix(reason, string(cluster.CodeTargetGroupNotFound)+":")
+}
+
+// goneHelp returns what takes a target group that does not exist out of the service, if the service
+// has no other load balancer.
+func (f serviceFinder) goneHelp(s *cluster.Service, reason string) []Help {
+	if !isGone(reason) || len(s.Deployment.LoadBalancers) != 1 {
+		return nil
+	}
+	return []Help{{"Take it out of the service", f.aws("update-service --service %s --load-balancers '[]'", s.Name)}}
 }
 
 // describeBalancer names a target group or Classic Load Balancer, and returns the command that
