@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
 // lowerBound returns a score at least as good as anything that can still come of the assignment:
@@ -12,7 +13,6 @@ import (
 // best solution is cut off.
 func (s *branchSearch) lowerBound() score {
 	out := s.outside
-	out.worsened = [3]violationSum{}
 	out.cost, out.moves = s.score.cost, s.score.moves
 	for _, v := range s.focus {
 		addUnavoidable(s, v, &out)
@@ -62,7 +62,7 @@ func addCurrent(s *branchSearch, v openViolation, out *score) {
 	case sharedInstance:
 		out.rules[alwaysBinding].addViolations(s.surplusOn(v.owner, v.instance), 0)
 	case overloadedCell:
-		addCellExcess(s, out, v, 0)
+		addCellExcess(s, out, v, 0, 1)
 	case faultDomains, upgradeDomains:
 		out.rules[violationPriority(s.assignment, v)].addViolations(s.domainExcess(v), 0)
 	}
@@ -88,7 +88,7 @@ func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 		}
 		out.rules[alwaysBinding].addViolations(max(0, n), 0)
 	case overloadedCell:
-		addCellExcess(s, out, v, removableLoad(s, v))
+		addCellExcess(s, out, v, removableLoad(s, v), 1)
 	case faultDomains, upgradeDomains:
 		if s.undecidedCount[v.owner] == 0 {
 			addCurrent(s, v, out)
@@ -106,38 +106,36 @@ func removableLoad(s *branchSearch, v openViolation) (n int64) {
 	return n
 }
 
-// addCellExcess adds what a cell is beyond its limits if it had that much less load.
-func addCellExcess(s *branchSearch, out *score, v openViolation, less int64) {
+// addCellExcess adds (sign 1) or removes (-1) what a cell is beyond its limits if it had that much
+// less load.
+func addCellExcess(s *branchSearch, out *score, v openViolation, less int64, sign int) {
 	total, unbuffered := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 	if total -= less; total > 0 {
-		out.rules[s.capacityLevel(v.dim)].addViolations(1, total)
+		out.rules[s.capacityLevel(v.dim)].addViolations(sign, int64(sign)*total)
 	}
 	if unbuffered -= less; unbuffered > 0 {
-		out.buffer.addViolations(1, unbuffered)
+		out.buffer.addViolations(sign, int64(sign)*unbuffered)
 	}
 }
 
-// requiredRelief returns how much load has to leave a cell for the solution to match the best one,
-// or 0 if the cell may stay as it is, or cannot be repaired any more. bound is the bound so far: if
-// it loses to the best solution with one violation more, the cell must be repaired.
+// requiredRelief returns the least load that has to leave a cell for a solution to repair as much as
+// the best one, or 0 if the cell may stay as it is, or all that can leave is not enough. bound is the
+// bound so far, in which all of that leaves.
 func requiredRelief(s *branchSearch, v openViolation, bound score) int64 {
 	if v.kind != overloadedCell || !isStillBroken(s.assignment, v) {
 		return 0
 	}
-	total, unbuffered := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 	removable := removableLoad(s, v)
-	with := bound
-	with.rules[s.capacityLevel(v.dim)].addViolations(1, 1)
-	if total > 0 && total <= removable && with.compareRules(&s.bestScore, lowestLevel) > 0 {
-		return total
+	addCellExcess(s, &bound, v, removable, -1)
+	isEnough := func(relief int64) bool {
+		with := bound
+		addCellExcess(s, &with, v, relief, 1)
+		return cmp.Or(with.compareRules(&s.bestScore, lowestLevel), with.buffer.compare(s.bestScore.buffer)) <= 0
 	}
-	with = bound
-	with.buffer.addViolations(1, 1)
-	if unbuffered <= removable && bound.compareRules(&s.bestScore, lowestLevel) >= 0 &&
-		with.buffer.compare(s.bestScore.buffer) > 0 {
-		return unbuffered
+	if isEnough(0) || !isEnough(removable) {
+		return 0
 	}
-	return 0
+	return int64(sort.Search(int(removable), func(relief int) bool { return isEnough(int64(relief)) }))
 }
 
 // coverCost returns the least cost, and the fewest moves, of tasks that together take at least need
