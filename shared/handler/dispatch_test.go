@@ -665,3 +665,64 @@ func TestDispatch_Recheck(t *testing.T) {
 		want(t, "calls", w.ecs.describe-before, 2)
 	})
 }
+
+// A row that a clock has set which had jumped an hour ahead is due at once, whatever it is for. The
+// others wait for their time.
+func TestDispatch_DueRowsOfAClockThatJumped(t *testing.T) {
+	const jump = time.Hour
+	put := func(w *world, kind state.DueKind, subject string, ahead time.Duration) {
+		now := w.clock.now.Add(ahead)
+		due := state.NewDue(prod, kind, subject, now.Add(10*time.Second), now)
+		if _, err := w.store.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kinds := []state.DueKind{state.DueService, state.DueWaiting, state.DueRequest, state.DueOutbox, state.DueLoads,
+		state.DueHost, state.DueBalance, state.DueLoadScaling, state.DueScaling, state.DueInstance, state.DueNodeGroup}
+	t.Run("AreDueOnTheNextSchedule", func(t *testing.T) {
+		w := newWorld(t)
+		w.placementAsleep = true
+		for _, kind := range kinds {
+			put(w, kind, "x", jump)
+			put(w, kind, "y", 0)
+			put(w, kind, "z", cluster.MaxClockError) // clocks may differ by so much
+		}
+		w.minute()
+		left := map[string]int{}
+		for _, d := range w.dues() {
+			left[d.Subject]++
+		}
+		want(t, "rows of each clock that are left", fmt.Sprint(left), fmt.Sprintf("map[y:%[1]d z:%[1]d]", len(kinds)))
+	})
+	t.Run("StayWhereAnEarlierVersionWroteThem", func(t *testing.T) {
+		w := newWorld(t)
+		old := &state.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now.Add(jump), Kind: state.DueService, Subject: "x"}
+		if _, err := w.store.Write(ctx, state.Write{Put: old, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.minute()
+		wantCount(t, "due rows", w.dues(), 1)
+	})
+	t.Run("AreTakenAHundredAtATime", func(t *testing.T) {
+		w := newWorld(t)
+		w.placementAsleep = true
+		for n := range 150 {
+			put(w, state.DueService, fmt.Sprint("s", n), jump)
+		}
+		w.minute()
+		wantCount(t, "due rows", w.dues(), 50)
+		w.minute()
+		wantCount(t, "due rows", w.dues(), 0)
+	})
+	t.Run("ApplyTheLoadsOfTheirWindow", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		w.clock.now = w.clock.now.Add(jump)
+		want(t, "error", w.report(task.ID, 30), nil)
+		w.clock.now = w.clock.now.Add(-jump)
+		w.minute()
+		want(t, "reported", w.task(task.ID).Reported["connections"], 30)
+		want(t, "pending", len(rows[*state.PendingLoad](w, state.PrefixLoad)), 0)
+	})
+}

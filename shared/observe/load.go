@@ -46,7 +46,7 @@ func GatherLoads(
 	if !kept {
 		return nil
 	}
-	due := &state.Due{Head: cluster.Head{Cluster: clusterName}, At: window, Kind: state.DueLoads}
+	due := state.NewDue(clusterName, state.DueLoads, "", window, now)
 	_, err := store.Write(ctx, state.Write{Put: due, Any: true})
 	return cluster.Wrap(err, "scheduling the loads of cluster %s to be applied", clusterName)
 }
@@ -142,11 +142,13 @@ func mergeReport(ctx context.Context, store state.Store, clock state.Clock, repo
 // the deletion of the report.
 const loadsPerCommit = state.MaxWrites / 2
 
-// ApplyLoads writes the reports whose window has ended into the rows of their tasks. Each commit
+// ApplyLoads writes the reports whose window has ended by a time into the rows of their tasks. Each commit
 // moves the placement version on, because an instance may have less left than a decision in
 // progress assumes.
-func ApplyLoads(ctx context.Context, store state.Store, clock state.Clock, clusterName string) error {
-	rows, err := store.List(ctx, state.LoadsBy(clusterName, clock.Now()))
+func ApplyLoads(
+	ctx context.Context, store state.Store, clock state.Clock, clusterName string, by time.Time,
+) error {
+	rows, err := store.List(ctx, state.LoadsBy(clusterName, by))
 	if err != nil {
 		return fmt.Errorf("listing loads: %w", err)
 	}

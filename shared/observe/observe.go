@@ -432,21 +432,18 @@ func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance
 // most Settings.RetryIntervalMax.
 func (o *Observer) SchedulePoll(ctx context.Context, clusterName, id string, generation int) error {
 	wait := min(o.Settings.RetryInterval<<min(generation, 10), o.Settings.RetryIntervalMax)
-	return o.writePoll(ctx, &state.Due{
-		Head: cluster.Head{Cluster: clusterName}, At: o.Now.Add(wait).Truncate(time.Second), Subject: id,
-		Generation: generation,
-	})
+	return o.writePoll(ctx, clusterName, id, o.Now.Add(wait), generation)
 }
 
 // SchedulePollAt makes task-state-change ask ECS about an instance at a given time.
 func (o *Observer) SchedulePollAt(ctx context.Context, clusterName, id string, at time.Time) error {
-	return o.writePoll(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second),
-		Subject: id})
+	return o.writePoll(ctx, clusterName, id, at, 0)
 }
 
 // writePoll writes a due row that makes task-state-change ask ECS about the instance.
-func (o *Observer) writePoll(ctx context.Context, due *state.Due) error {
-	due.Kind = state.DueInstance
+func (o *Observer) writePoll(ctx context.Context, clusterName, id string, at time.Time, generation int) error {
+	due := state.NewDue(clusterName, state.DueInstance, id, at.Truncate(time.Second), o.Now)
+	due.Generation = generation
 	_, err := o.State.Write(ctx, state.Write{Put: due, Any: true})
-	return cluster.Wrap(err, "scheduling a check of instance %s", due.Subject)
+	return cluster.Wrap(err, "scheduling a check of instance %s", id)
 }

@@ -237,6 +237,18 @@ type Due struct {
 	// Generation counts how often the same thing was put off without progress. It is -1 if a sweep
 	// wrote the row.
 	Generation int `json:"g,omitempty"`
+	// WrittenAt is when the row was written, by the writer's clock; zero in rows of before this was
+	// kept.
+	WrittenAt time.Time `json:"w,omitzero"`
+}
+
+// IsDue reports whether the row's time has come. A row that was written in the future has the time
+// of a clock that had jumped ahead, so it is due at once: whoever it wakes sets the time again.
+func (d *Due) IsDue(now time.Time) bool { return !d.At.After(now) || cluster.IsAhead(d.WrittenAt, now) }
+
+// NewDue returns a row that is due at a time, written now.
+func NewDue(clusterName string, kind DueKind, subject string, at, now time.Time) *Due {
+	return &Due{Head: cluster.Head{Cluster: clusterName}, At: at, Kind: kind, Subject: subject, WrittenAt: now.UTC()}
 }
 
 // A Checkpoint says which environment of the placement function handled the cluster's last batch.

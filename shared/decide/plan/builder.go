@@ -150,9 +150,7 @@ func (b *Builder) ScheduleDue(kind state.DueKind, subject string, at time.Time) 
 	}
 	b.requested.Timers[timer] = at
 	b.KeepTogether(1)
-	b.AddWrite(state.Write{Any: true, Put: &state.Due{
-		Head: cluster.Head{Cluster: b.snap.Meta.Cluster}, At: at, Kind: kind, Subject: subject,
-	}})
+	b.AddWrite(state.Write{Any: true, Put: state.NewDue(b.snap.Meta.Cluster, kind, subject, at, b.now)})
 }
 
 // IsScheduled reports whether such a due row is known to be set for later.

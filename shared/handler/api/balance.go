@@ -15,8 +15,8 @@ func (a *Clusters) RequestBalance(ctx context.Context, clusterName string) error
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return err
 	}
-	due := &state.Due{Head: cluster.Head{Cluster: clusterName}, At: a.Clock.Now().Truncate(time.Second),
-		Kind: state.DueBalance, Subject: state.BalanceOnce}
+	now := a.Clock.Now()
+	due := state.NewDue(clusterName, state.DueBalance, state.BalanceOnce, now.Truncate(time.Second), now)
 	_, err := a.State.Write(ctx, state.Write{Put: due, Any: true})
 	return cluster.Wrap(err, "requesting that cluster %s is balanced", clusterName)
 }

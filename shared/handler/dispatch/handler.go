@@ -115,19 +115,23 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 //
 // Work that failed leaves its due rows, so the next round repeats it. Due rows of placement's do
 // not wait for that.
-func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error {
-	rows, err := h.State.List(ctx, state.DueBy(name, h.Clock.Now()))
+func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) error {
+	rows, err := h.listDueRows(ctx, name, scheduled)
 	if err != nil {
-		return fmt.Errorf("listing due rows: %w", err)
+		return err
 	}
 	var instances []*state.Due
-	loads, scaling, upgrades, idleRounds := false, false, false, 0
-	for _, row := range rows {
-		switch d, _ := row.(*state.Due); d.Kind {
+	windowsEnd := h.Clock.Now() // of the loads to apply
+	drain, loads, scaling, upgrades, idleRounds := scheduled, false, false, false, 0
+	for _, d := range rows {
+		switch d.Kind {
 		case state.DueOutbox:
 			drain, idleRounds = true, max(idleRounds, d.Generation)
 		case state.DueLoads:
 			loads = true
+			if d.At.After(windowsEnd) {
+				windowsEnd = d.At
+			}
 		case state.DueScaling:
 			scaling = true
 		case state.DueNodeGroup:
@@ -138,7 +142,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	}
 	failed := h.recheckInstances(ctx, name, instances)
 	if loads {
-		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock, name))
+		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock, name, windowsEnd))
 	}
 	if scaling {
 		handler.SendWakeUp(ctx, h.Scaling, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)
@@ -146,12 +150,11 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	if upgrades {
 		handler.SendWakeUp(ctx, h.Upgrades, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)
 	}
-	for _, row := range rows {
-		if d, ok := row.(*state.Due); ok && failed != nil &&
-			(d.Kind == state.DueInstance || d.Kind == state.DueHost || d.Kind == state.DueLoads) {
+	for _, d := range rows {
+		if failed != nil && (d.Kind == state.DueInstance || d.Kind == state.DueHost || d.Kind == state.DueLoads) {
 			continue // the next round tries again; other due rows do not wait for it
 		}
-		key := state.KeyOf(row)
+		key := state.KeyOf(d)
 		if _, err := h.State.Write(ctx, state.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
 		}
@@ -160,6 +163,32 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 		failed = errors.Join(failed, h.drainOutbox(ctx, name, idleRounds))
 	}
 	return failed
+}
+
+// maxAheadRows bounds the rows that one run of the schedule takes before their time. If this
+// function's clock is behind, every row looks as if it were written in the future.
+const maxAheadRows = 100
+
+// listDueRows returns the rows of a cluster that are due, in order of their times. The schedule also
+// looks at the rows that are due later: a row that a clock had set which was an hour ahead would
+// wait for an hour.
+func (h *Handler) listDueRows(ctx context.Context, name string, scheduled bool) ([]*state.Due, error) {
+	now := h.Clock.Now()
+	among := state.DueBy(name, now)
+	if scheduled {
+		among = state.Prefix(name, state.PrefixDue)
+	}
+	rows, err := state.ListRows[*state.Due](ctx, h.State, among, "due rows")
+	if err != nil {
+		return nil, err
+	}
+	ahead := 0
+	return slices.DeleteFunc(rows, func(d *state.Due) bool {
+		if d.At.After(now) && d.IsDue(now) {
+			ahead++
+		}
+		return !d.IsDue(now) || ahead > maxAheadRows
+	}), nil
 }
 
 // recheckInstances asks ECS about instances that were unavailable and records the answer. It

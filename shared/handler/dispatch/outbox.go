@@ -231,10 +231,9 @@ func countItems(o *state.Outbox) int {
 // scheduleDrain writes the due row that starts the next round of a cluster. idleRounds is its
 // generation: how many rounds in a row did nothing.
 func (h *Handler) scheduleDrain(ctx context.Context, name string, wait time.Duration, idleRounds int) error {
-	due := &state.Due{
-		Head: cluster.Head{Cluster: name}, Kind: state.DueOutbox, Generation: idleRounds,
-		At: h.Clock.Now().Add(wait + time.Second - 1).Truncate(time.Second),
-	}
+	now := h.Clock.Now()
+	due := state.NewDue(name, state.DueOutbox, "", now.Add(wait+time.Second-1).Truncate(time.Second), now)
+	due.Generation = idleRounds
 	_, err := h.State.Write(ctx, state.Write{Put: due, Any: true})
 	return cluster.Wrap(err, "scheduling the next round of cluster %s", name)
 }

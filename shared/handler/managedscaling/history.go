@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"strings"
-	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
@@ -44,15 +43,14 @@ func (r *round) scheduleLook(ctx context.Context, old, next *cluster.ScalingHist
 	if next.LookAgainAt.IsZero() || next.LookAgainAt.Equal(old.LookAgainAt) {
 		return nil
 	}
-	return writeDue(ctx, r.State, r.of.Cluster, next.Provider, next.LookAgainAt)
+	return writeDue(ctx, r.State,
+		state.NewDue(r.of.Cluster, state.DueScaling, next.Provider, next.LookAgainAt, r.Clock.Now()))
 }
 
 // writeDue writes the due row of the next decision about a provider in a cluster.
-func writeDue(ctx context.Context, store state.Store, clusterName, provider string, at time.Time) error {
-	_, err := store.Write(ctx, state.Write{Any: true, Put: &state.Due{
-		Head: cluster.Head{Cluster: clusterName}, At: at, Kind: state.DueScaling, Subject: provider,
-	}})
-	return cluster.Wrap(err, "scheduling the next decision about %s", provider)
+func writeDue(ctx context.Context, store state.Store, due *state.Due) error {
+	_, err := store.Write(ctx, state.Write{Any: true, Put: due})
+	return cluster.Wrap(err, "scheduling the next decision about %s", due.Subject)
 }
 
 // emitEvents adds events to the services that they concern, and to the log for the operator.

@@ -145,8 +145,10 @@ func (p *pass) addTerminating(ctx context.Context, groups, affected map[string]b
 			if between, is := affected[name]; is && !between {
 				continue
 			}
-			deferred, err := p.looks.Defer(name, p.Clock.Now(),
-				func(at time.Time) error { return writeDue(ctx, p.State, name, row.Name, at) })
+			now := p.Clock.Now()
+			deferred, err := p.looks.Defer(name, now, func(at time.Time) error {
+				return writeDue(ctx, p.State, state.NewDue(name, state.DueScaling, row.Name, at, now))
+			})
 			failed = append(failed, err)
 			if !deferred {
 				affected[name] = false

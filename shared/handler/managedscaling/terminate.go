@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // maxTerminationCalls bounds the calls that this environment makes within terminationGap for
@@ -114,8 +115,9 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 		failed = append(failed, cluster.Wrap(err, "%s", purpose))
 	}
 	if more || isOverdue {
-		failed = append(failed,
-			writeDue(ctx, h.State, e.of.Cluster, e.provider.Name, h.Clock.Now().Add(terminationGap)))
+		now := h.Clock.Now()
+		failed = append(failed, writeDue(ctx, h.State,
+			state.NewDue(e.of.Cluster, state.DueScaling, e.provider.Name, now.Add(terminationGap), now)))
 	}
 	return errors.Join(failed...)
 }

@@ -74,7 +74,7 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 		e.decideBy(nodegroup.SettledAt(e.update, e.Clock.Now()))
 	}
 	again = err == nil && len(actions) > 0 && (len(e.untried) == 0 || e.hasChanged)
-	return again, errors.Join(err, writeDue(ctx, e.State, e.group, e.retryAt))
+	return again, errors.Join(err, writeDue(ctx, e.State, e.Clock, e.group, e.retryAt))
 }
 
 // decideBy lets the update be decided on again at a time, or sooner. The zero time is none.

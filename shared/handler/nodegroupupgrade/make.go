@@ -41,7 +41,7 @@ func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	}
 	if issue, err := h.createParts(ctx, &next); issue != nil || err != nil {
 		if nodegroup.AwaitsProfile(g, err, h.Clock.Now()) {
-			err = errors.Join(err, writeDue(ctx, h.State, g, h.Clock.Now().Add(lookAfter)))
+			err = errors.Join(err, writeDue(ctx, h.State, h.Clock, g, h.Clock.Now().Add(lookAfter)))
 		}
 		return h.endCreation(ctx, &next, err, issue)
 	}
@@ -59,7 +59,7 @@ func (h making) writeEnds(ctx context.Context, g *cluster.NodeGroup) error {
 	var failed []error
 	for _, end := range nodegroup.MakingEnds(g) {
 		if end.After(h.Clock.Now()) {
-			failed = append(failed, writeDue(ctx, h.State, g, end))
+			failed = append(failed, writeDue(ctx, h.State, h.Clock, g, end))
 		}
 	}
 	return errors.Join(failed...)
@@ -217,7 +217,7 @@ func (h making) removeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	}
 	if err != nil || !gone {
 		if err == nil && instances == 0 {
-			err = writeDue(ctx, h.State, g, h.Clock.Now().Add(lookAfter))
+			err = writeDue(ctx, h.State, h.Clock, g, h.Clock.Now().Add(lookAfter))
 		}
 		return err
 	}

@@ -157,12 +157,12 @@ func (h *Handler) advanceOnce(
 		return nil, false, h.finishUpdate(ctx, g, next)
 	}
 	if next == u && len(actions) == 0 {
-		return nil, false, writeDue(ctx, h.State, g, nodegroup.SettledAt(u, h.Clock.Now()))
+		return nil, false, writeDue(ctx, h.State, h.Clock, g, nodegroup.SettledAt(u, h.Clock.Now()))
 	}
 	// Before any action, so that a crash loses no intent.
 	if next != u {
 		next.Rev = u.Rev + 1
-		if err := writeUpdate(ctx, h.State, u, next); err != nil {
+		if err := writeUpdate(ctx, h.State, h.Clock, u, next); err != nil {
 			return nil, false, state.IgnoreConflict(err)
 		}
 	}

@@ -26,7 +26,7 @@ func (h *Handler) failUpdate(
 		return h.finishUpdate(ctx, g, &next)
 	}
 	next.Rev = u.Rev + 1
-	return state.IgnoreConflict(writeUpdate(ctx, h.State, u, &next))
+	return state.IgnoreConflict(writeUpdate(ctx, h.State, h.Clock, u, &next))
 }
 
 // maxDueRows bounds the due rows of one write. The schedule sees the ends of further waits.
@@ -34,13 +34,12 @@ const maxDueRows = 50
 
 // writeUpdate writes an update's row together with a due row for the end of each wait that it has
 // begun since it was as before.
-func writeUpdate(ctx context.Context, store state.Store, before, next *cluster.Update) error {
+func writeUpdate(ctx context.Context, store state.Store, clock state.Clock, before, next *cluster.Update) error {
 	writes := []state.Write{{Put: next}}
 	ends := nodegroup.NewWaitEnds(before, next)
 	for _, end := range ends[:min(len(ends), maxDueRows)] {
-		writes = append(writes, state.Write{Any: true, Put: &state.Due{
-			Head: cluster.Head{Cluster: next.Cluster}, At: end, Kind: state.DueNodeGroup, Subject: next.NodeGroup,
-		}})
+		due := state.NewDue(next.Cluster, state.DueNodeGroup, next.NodeGroup, end, clock.Now())
+		writes = append(writes, state.Write{Any: true, Put: due})
 	}
 	if len(writes) == 1 {
 		_, err := store.Write(ctx, writes[0])
@@ -51,13 +50,12 @@ func writeUpdate(ctx context.Context, store state.Store, before, next *cluster.U
 
 // writeDue writes the due row of the next look at a node group; none for a zero time. If it is
 // lost, the schedule looks.
-func writeDue(ctx context.Context, store state.Store, g *cluster.NodeGroup, at time.Time) error {
+func writeDue(ctx context.Context, store state.Store, clock state.Clock, g *cluster.NodeGroup, at time.Time) error {
 	if at.IsZero() {
 		return nil
 	}
-	_, err := store.Write(ctx, state.Write{Any: true, Put: &state.Due{
-		Head: cluster.Head{Cluster: g.Cluster}, At: at, Kind: state.DueNodeGroup, Subject: g.Name,
-	}})
+	due := state.NewDue(g.Cluster, state.DueNodeGroup, g.Name, at, clock.Now())
+	_, err := store.Write(ctx, state.Write{Any: true, Put: due})
 	return cluster.Wrap(err, "scheduling the next look at node group %s", g.Name)
 }
 

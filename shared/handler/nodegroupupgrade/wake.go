@@ -60,7 +60,8 @@ func (h *Handler) deferLook(ctx context.Context, name, group string, done bool) 
 		return false, nil
 	}
 	g := &cluster.NodeGroup{Head: cluster.Head{Cluster: name}, Name: group}
-	return h.looks.Defer(name, h.Clock.Now(), func(at time.Time) error { return writeDue(ctx, h.State, g, at) })
+	return h.looks.Defer(name, h.Clock.Now(),
+		func(at time.Time) error { return writeDue(ctx, h.State, h.Clock, g, at) })
 }
 
 // subjectOf returns the cluster that a message wakes the function for: the one that it names, or

@@ -287,8 +287,8 @@ func (s *sweep) wakePlacement(ctx context.Context) error {
 	}
 	s.telemetry.AddCount(handler.LeftUndone, len(found))
 	for _, d := range found {
-		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.Kind, Subject: d.Subject,
-			Generation: decide.SweepGeneration}
+		due := state.NewDue(s.cluster, d.Kind, d.Subject, s.Now, s.Now)
+		due.Generation = decide.SweepGeneration
 		if _, err := s.State.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
 			return fmt.Errorf("writing a due row for %s %s: %w", d.Kind, d.Subject, err)
 		}

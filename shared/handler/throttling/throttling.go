@@ -190,9 +190,7 @@ func (h *Handler) throttleWrites(
 		next.Revisions[id] = b
 		// A time that has passed needs no due row: placement starts the next attempt without one.
 		if b.NextAttemptAt.After(now) && !b.NextAttemptAt.Equal(before[id].NextAttemptAt) {
-			due := &state.Due{
-				Head: cluster.Head{Cluster: s.Cluster}, At: b.NextAttemptAt, Kind: state.DueService, Subject: s.Name,
-			}
+			due := state.NewDue(s.Cluster, state.DueService, s.Name, b.NextAttemptAt, now)
 			dues[state.KeyOf(due)] = state.Write{Any: true, Put: due}
 		}
 	}
