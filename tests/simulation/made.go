@@ -75,12 +75,19 @@ type madeWorld struct {
 
 // SimulateMade executes a run to its end, or to the first failure. Every eighth seed has no faults.
 func SimulateMade(seed uint64, plant MadeBug) Outcome {
-	faults := newFaultInjector(seed, []Fault{ClockJump})
-	if seed%8 == 7 {
-		faults = newFaultInjector(seed, AllFaults)
+	var off []Fault
+	if plant != "" { // bugs are found to the second
+		off = []Fault{ClockJump}
 	}
+	if seed%8 == 7 {
+		off = AllFaults
+	}
+	faults := newFaultInjector(seed, off)
 	w, options := newEmptyWorld(Run{Seed: seed}, 0x6d61, faults)
 	w.historySpan = madeSpan
+	if faults.rates[ClockJump] > 0 {
+		w.checker.ClockSkew = clockJump
+	}
 	m := &madeWorld{World: w, random: rand.New(rand.NewPCG(seed, 0x6d616465)),
 		versions: rand.New(rand.NewPCG(seed, 0x76657273))}
 	if seed%8 != 7 {

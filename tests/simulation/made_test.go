@@ -9,14 +9,22 @@ import (
 const defaultMade = 100
 
 // Node groups that Berth makes work, or have failed with a reason, after calls of IAM, EC2 and Auto
-// Scaling were throttled, lost their answers or had their effect late, functions died, and messages
+// Scaling were throttled, lost their answers or had their effect late, functions died, clocks jumped, and messages
 // were lost, doubled and late. When they are deleted, nothing is left but what is somebody else's.
 func TestMadeNodeGroups(t *testing.T) {
 	t.Parallel()
-	for seed := range envNumber(t, "SEEDS", seedCount(defaultMade)) {
-		if out := SimulateMade(seed, ""); len(out.Broken) > 0 {
+	seeds, jumped := envNumber(t, "SEEDS", seedCount(defaultMade)), 0
+	for seed := range seeds {
+		out := SimulateMade(seed, "")
+		if len(out.Broken) > 0 {
 			t.Errorf("seed %d: %q\nfaults: %q\n%s", seed, out.Broken, out.Faults, strings.Join(out.Log, "\n"))
 		}
+		if strings.Contains(strings.Join(out.Faults, " "), ClockJump.String()) {
+			jumped++
+		}
+	}
+	if t.Logf("a clock jumped in %d of %d runs", jumped, seeds); jumped == 0 && seeds >= 100 {
+		t.Errorf("no clock jumped in %d runs", seeds)
 	}
 }
 
