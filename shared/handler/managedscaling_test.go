@@ -612,6 +612,8 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		wantCode(t, check("new", nil, cluster.ProviderShare{Provider: "p", Weight: 1}), cluster.CodeInvalidParameter,
 			"cannot contain a capacity provider that is not associated with the cluster. Associate the capacity "+
 				"provider with the cluster or specify a valid capacity provider and try again.")
+		wantCode(t, check("new", []string{"p-1", "q-1"}, cluster.ProviderShare{Provider: "p1", Weight: 1}),
+			cluster.CodeInvalidParameter, `try again. The nearest associated capacity provider is "p-1".`)
 		want(t, "of the cluster that has them", check(prod, []string{"q"}), nil)
 		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "free")); err != nil {
 			t.Fatal(err)

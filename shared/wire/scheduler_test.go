@@ -347,6 +347,13 @@ func (s *scheduler) ManagedClusters(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.clusters)), nil
 }
 
+func (s *scheduler) SuggestFamily(_ context.Context, name string, refused error) error {
+	if name == "shp:1" {
+		return cluster.Errorf(cluster.ErrorCode(refused), "%v The nearest family is \"shop\".", refused)
+	}
+	return refused
+}
+
 func (s *scheduler) ClusterCreated(_ context.Context, name string) error {
 	return s.note("created", name)
 }

@@ -682,6 +682,8 @@ func TestForwardedOperations(t *testing.T) {
 		refused(t, err, "ClientException", "Unable to describe task definition.")
 		_, err = b.RunTask(t.Context(), &ecs.RunTaskInput{TaskDefinition: new("none")})
 		refused(t, err, "ClientException", "TaskDefinition not found.")
+		_, err = b.RunTask(t.Context(), &ecs.RunTaskInput{TaskDefinition: new("shp:1")})
+		refused(t, err, "ClientException", `TaskDefinition not found. The nearest family is "shop".`)
 		b.cloud.down = errors.New("no route")
 		_, err = b.ListClusters(t.Context(), nil)
 		refused(t, err, "ServerException", "")

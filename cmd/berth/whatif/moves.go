@@ -159,6 +159,10 @@ func (m *model) addRoomMoves(a *Answer, q *Question, r placement.Request) error 
 	if err != nil {
 		return err
 	}
+	ask.Newcomer = "this size"
+	if q.Service != "" {
+		ask.Newcomer = "service " + q.Service
+	}
 	plan := m.planner.MakeRoom(r, ask)
 	// Moves that help no further task are no answer.
 	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {

@@ -300,6 +300,23 @@ No task has to move: no rule is broken.
 With these moves, 1 of 1 tasks would find an instance: i-1. Berth makes these moves by itself.
   1. task t-1 of web: i-1 to i-2 (start first): connections on i-1 goes from 30 to 90 of 100`)
 	})
+	t.Run("MakeRoomNamesWhoFor", func(t *testing.T) {
+		plain := append(crowded(), definition("plain", cluster.Resources{CPU: 2048 * units}),
+			service("plain", 1, cluster.Rules{}))
+		for _, c := range []struct {
+			question whatif.Question
+			want     string
+		}{
+			{whatif.Question{Service: "plain"}, "to make room for a task of service plain that has no instance yet"},
+			{whatif.Question{Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}}},
+				"to make room for a task of this size that has no instance yet"},
+		} {
+			c.question.Count, c.question.Moves = 1, true
+			if got := asked(t, snapshotOf(t, plain), c.question); !strings.Contains(got, c.want) {
+				t.Errorf("%q is missing in\n%s", c.want, got)
+			}
+		}
+	})
 	t.Run("RepairWhatIsBroken", func(t *testing.T) {
 		broken := crowded()
 		broken[6].(*cluster.Task).Reported = map[string]int64{"connections": 60}

@@ -116,6 +116,12 @@ func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids
 	return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
 }
 
+// SuggestFamily adds the nearest family to a refusal of the task definition, if its family does not
+// exist.
+func (a *Clusters) SuggestFamily(ctx context.Context, name string, refused error) error {
+	return suggestFamily(ctx, a.ECS, name, refused)
+}
+
 // TaskDefinitionChanged marks a task definition INACTIVE in every cluster that has it in its cache.
 // Running services keep it; new ones are refused.
 func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {

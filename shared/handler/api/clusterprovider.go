@@ -138,7 +138,7 @@ func (a *ClusterProviders) checkReplaceable(
 	}
 	for _, share := range strategy {
 		if !slices.Contains(names, share.Provider) {
-			return notAssociated()
+			return notAssociated(share.Provider, names)
 		}
 	}
 	used, err := a.usedProviders(ctx, old.Cluster)
@@ -241,17 +241,18 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 		if _, err := a.requireProvider(ctx, s.Provider); err != nil {
 			return err
 		}
-		return notAssociated()
+		return notAssociated(s.Provider, of.Providers)
 	}
 	return nil
 }
 
-// notAssociated is ECS's answer to a strategy with a provider that the cluster does not have.
-func notAssociated() error {
-	return cluster.Errorf(cluster.CodeInvalidParameter,
-		"The specified capacity provider strategy cannot contain a capacity provider that is not associated with the "+
-			"cluster. Associate the capacity provider with the cluster or specify a valid capacity provider and try "+
-			"again.")
+// notAssociated is ECS's answer to a strategy with a provider that the cluster does not have, with the
+// nearest that it has.
+func notAssociated(name string, associated []string) error {
+	return suggestNearest(&cluster.Error{Code: cluster.CodeInvalidParameter,
+		Message: "The specified capacity provider strategy cannot contain a capacity provider that is not associated " +
+			"with the cluster. Associate the capacity provider with the cluster or specify a valid capacity provider " +
+			"and try again."}, "associated capacity provider", name, associated)
 }
 
 // defaultStrategy returns a copy of the cluster's default capacity provider strategy, nil for none.

@@ -23,7 +23,7 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 	}
 	if r != nil {
 		if _, moves := owners[r.Spec.Owner]; !moves { // its tasks count, but may not move
-			owners[r.Spec.Owner] = Owner{Name: m.Owners[r.Spec.Owner].Name, Spec: r.Spec, Target: r.Target}
+			owners[r.Spec.Owner] = Owner{Name: m.Newcomer, Spec: r.Spec, Target: r.Target}
 			keep := m.Keep
 			m.Keep = func(t *cluster.Task) bool { return t.Owner == r.Spec.Owner || keep != nil && keep(t) }
 		}

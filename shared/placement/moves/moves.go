@@ -28,6 +28,8 @@ type Request struct {
 	Keep func(*cluster.Task) bool
 	// Cost returns the task's own move cost, or "" if its owner's applies. It may be nil.
 	Cost func(*cluster.Task) cluster.MoveCost
+	// Newcomer is what texts call the owner of tasks that look for an instance, if Owners lacks it.
+	Newcomer string
 	// whole makes a problem of all tasks, however many there are.
 	whole bool
 }

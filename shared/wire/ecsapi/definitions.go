@@ -41,9 +41,10 @@ func (c *cache[V]) get(key string) (V, bool) {
 // taskDefinitions looks task definitions up at ECS. The containers of a revision never change, so
 // each revision is asked for once.
 type taskDefinitions struct {
-	ecs   upstream
-	roles roles
-	kept  cache[*types.TaskDefinition] // by family:revision
+	ecs      upstream
+	roles    roles
+	clusters Clusters                     // names the nearest family
+	kept     cache[*types.TaskDefinition] // by family:revision
 }
 
 // fetchDefinition asks ECS for a task definition, by family or family:revision.
@@ -79,7 +80,7 @@ func (t *taskDefinitions) checkUsable(ctx context.Context, ref string, o *cluste
 	d, err := t.cachedDefinition(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
 	if err != nil {
 		if cluster.ErrorCode(err) == cluster.CodeClient {
-			err = cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
+			err = t.clusters.SuggestFamily(ctx, ref, cluster.Errorf(cluster.CodeClient, "TaskDefinition not found."))
 		}
 		return "", err
 	}

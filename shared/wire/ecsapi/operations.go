@@ -60,7 +60,8 @@ const (
 func Operations(o Options) map[string]awsjson.Operation {
 	refs, u, r := input.References{Account: o.Account}, upstream{o.ECS, o.Logger}, o.Resources
 	passable := roles{o.PassableRoles, o.Enforce}
-	definitions := &taskDefinitions{ecs: u, roles: passable, kept: cache[*types.TaskDefinition]{most: mostDefinitions}}
+	definitions := &taskDefinitions{ecs: u, roles: passable, clusters: r.Clusters,
+		kept: cache[*types.TaskDefinition]{most: mostDefinitions}}
 	known := &networks{ec2: o.Networks, log: o.Logger, found: cache[struct{}]{most: mostNetworks}}
 	out := refusals()
 	for _, operations := range []map[string]awsjson.Operation{

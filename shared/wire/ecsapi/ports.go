@@ -29,6 +29,9 @@ type Clusters interface {
 	InstancesChanged(ctx context.Context, clusterName string, ids []string) error
 	// TaskDefinitionChanged records that a revision (family:revision) is no longer ACTIVE.
 	TaskDefinitionChanged(ctx context.Context, name string) error
+	// SuggestFamily returns refused with the nearest family that exists, if the family of the named
+	// task definition does not.
+	SuggestFamily(ctx context.Context, name string, refused error) error
 }
 
 // Services creates, changes, deletes and describes services. What was named and does not exist
