@@ -13,6 +13,7 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 
 	"berth/cmd/berth/proxy"
+	"berth/shared/cluster"
 )
 
 // commands are all that berth can do.
@@ -165,11 +166,22 @@ func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 	case errors.Is(err, errUnwell):
 		return 1 // the report has said why
 	}
-	fmt.Fprintln(stderr, "berth:", err)
+	fmt.Fprintln(stderr, "berth:", err.Error()+nextStep(err))
 	if errors.Is(err, errUsage) {
 		return 2
 	}
 	return 1
+}
+
+// nextStep returns what lists the names that exist, for an error about one that does not.
+func nextStep(err error) string {
+	switch cluster.ErrorCode(err) {
+	case cluster.CodeClusterNotFound:
+		return " `berth cluster` lists those that exist."
+	case cluster.CodeServiceNotFound:
+		return " `berth service` lists those that exist."
+	}
+	return ""
 }
 
 // streams are where a command writes, and the arguments that it was started with.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"berth/shared/cluster"
 )
 
 // rollbackCommand returns a service to its last completed deployment. ECS's StopServiceDeployment
@@ -38,7 +40,10 @@ func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	// DescribeServices reports an unknown service as a failure, not as an error.
-	if len(found.Services) == 0 || found.Services[0].Deployment == "" {
+	if len(found.Services) == 0 {
+		return cluster.Errorf(cluster.CodeServiceNotFound, "Service %s of cluster %s not found.", r.Service, r.Cluster)
+	}
+	if found.Services[0].Deployment == "" {
 		return fmt.Errorf("service %q of cluster %s has no deployment", r.Service, r.Cluster)
 	}
 	stop := stopCall{ARN: found.Services[0].Deployment, Type: "ROLLBACK"}
