@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -194,6 +195,48 @@ func TestAPI_Rows(t *testing.T) {
 	want(t, "in order", slices.IsSorted(sorts), true)
 	want(t, "each once", len(slices.Compact(slices.Clone(sorts))), len(sorts))
 	want(t, "rows", len(sorts), 2+30+1+1+1201)
+}
+
+// A Lambda function answers with at most 6 MB, as text within which quotes are escaped. Pages of
+// large rows end sooner, and leave none out.
+func TestAPI_PagesOfLargeRowsFitALambdaAnswer(t *testing.T) {
+	w := newWorld(t)
+	tags := map[string]string{}
+	for n := range 50 {
+		tags[fmt.Sprintf("%0128d", n)] = strings.Repeat("\"", 256)
+	}
+	const definitions = 300
+	for n := range definitions {
+		row := &cluster.TaskDefinition{Head: cluster.Head{Cluster: prod}, Family: fmt.Sprintf("f%03d", n), Revision: 1,
+			Tags: tags}
+		if _, err := w.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, pages := 0, 0
+	for after, more := "", true; more; pages++ {
+		var page []state.Row
+		var err error
+		page, more, err = w.api.Rows.ListRows(ctx, prod, after)
+		want(t, "error", err, nil)
+		body, err := json.Marshal(page)
+		want(t, "error", err, nil)
+		answer, err := json.Marshal(string(body)) // what a function URL makes of it
+		want(t, "error", err, nil)
+		if len(answer) > 6<<20 {
+			t.Errorf("a page of %d rows has %d bytes", len(page), len(answer))
+		}
+		for _, row := range page {
+			if _, ok := row.(*cluster.TaskDefinition); ok {
+				found++
+			}
+		}
+		after = state.KeyOf(page[len(page)-1]).Sort
+	}
+	want(t, "task definitions", found, definitions)
+	if pages < 3 {
+		t.Errorf("%d pages, want as many as the rows need", pages)
+	}
 }
 
 // A service for which the cluster has no capacity is refused with the numbers, when it is created

@@ -22,9 +22,13 @@ var decidedOn = []string{
 	state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 }
 
-// maxRows is how many rows a page has. A row may have some kilobytes, and a Lambda function answers
-// with at most 6 MB.
-const maxRows = 1000
+// A page of ListRows has at most maxRows rows, of maxRowBytes together unless it is a single one. A
+// Lambda function answers with at most 6 MB, in which an answer's quotes are escaped, and the 50 tags
+// of a task alone may have 19 KB.
+const (
+	maxRows     = 1000
+	maxRowBytes = 2 << 20
+)
 
 // ListRows returns a page of the rows that placement decides on, ordered by sort key, beginning
 // behind after. more reports whether there is another page. Overrides of containers are left out,
@@ -33,6 +37,7 @@ func (a *Rows) ListRows(ctx context.Context, clusterName, after string) (out []s
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, false, err
 	}
+	bytes := 0
 	for _, prefix := range slices.Sorted(slices.Values(decidedOn)) {
 		r := state.Prefix(clusterName, prefix)
 		if after >= r.To {
@@ -48,10 +53,15 @@ func (a *Rows) ListRows(ctx context.Context, clusterName, after string) (out []s
 			return nil, false, fmt.Errorf("listing the rows of cluster %s: %w", clusterName, err)
 		}
 		for _, row := range rows {
-			if len(out) == maxRows {
+			row = withoutOverrides(row)
+			data, err := state.EncodeRow(row)
+			if err != nil {
+				return nil, false, fmt.Errorf("encoding row %s: %w", state.KeyOf(row).Sort, err)
+			}
+			if bytes += len(data); len(out) == maxRows || len(out) > 0 && bytes > maxRowBytes {
 				return out, true, nil
 			}
-			out = append(out, withoutOverrides(row))
+			out = append(out, row)
 		}
 	}
 	return out, false, nil
