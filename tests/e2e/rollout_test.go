@@ -115,16 +115,7 @@ func (s *rolloutScenario) createService() {
 		s.t.Fatal(err)
 	}
 	s.await("six instances", func() bool { return len(s.instances()) == 6 })
-	made := mustSucceed(s.elb.CreateTargetGroup(ctx, &elb.CreateTargetGroupInput{
-		Name: &s.name, Protocol: elbtypes.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: aws.String("vpc-1"),
-		TargetType: elbtypes.TargetTypeEnumInstance,
-	}))(&s.scenario)
-	s.group = *made.TargetGroups[0].TargetGroupArn
-	mustSucceed(s.elb.ModifyTargetGroupAttributes(ctx, &elb.ModifyTargetGroupAttributesInput{
-		TargetGroupArn: &s.group,
-		Attributes: []elbtypes.TargetGroupAttribute{{Key: aws.String("deregistration_delay.timeout_seconds"),
-			Value: aws.String("2")}},
-	}))(&s.scenario)
+	s.createTargetGroup("2")
 	s.registerRevision()
 	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: &s.name, TaskDefinition: &s.name, DesiredCount: aws.Int32(wanted),
@@ -136,6 +127,23 @@ func (s *rolloutScenario) createService() {
 	s.awaitWatched("twelve healthy tasks", func(at observation) bool { return len(at.healthy) == wanted })
 	s.watch.floor, s.watch.leastSeen = floor, wanted
 	s.goodRevision = *s.awaitDeployment(types.ServiceDeploymentStatusSuccessful).TargetServiceRevision.Arn
+}
+
+// createTargetGroup creates the service's target group. Targets that leave it drain for so many
+// seconds.
+func (s *rolloutScenario) createTargetGroup(delay string) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	made := mustSucceed(s.elb.CreateTargetGroup(ctx, &elb.CreateTargetGroupInput{
+		Name: &s.name, Protocol: elbtypes.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: aws.String("vpc-1"),
+		TargetType: elbtypes.TargetTypeEnumInstance,
+	}))(&s.scenario)
+	s.group = *made.TargetGroups[0].TargetGroupArn
+	mustSucceed(s.elb.ModifyTargetGroupAttributes(ctx, &elb.ModifyTargetGroupAttributesInput{
+		TargetGroupArn: &s.group,
+		Attributes: []elbtypes.TargetGroupAttribute{{Key: aws.String("deregistration_delay.timeout_seconds"),
+			Value: &delay}},
+	}))(&s.scenario)
 }
 
 // deploymentLimits returns the maximum and the minimum percentage of tasks, with the circuit
