@@ -238,6 +238,9 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 	}
 	apart := m.Spec.Affinity != "" &&
 		view.snap.SpreadOf(m.Spec.Affinity, "").TasksOn(view.snap.Instances[t.Instance]) == 0
+	if !placement.KeepsNodes(view.engine, m.Spec, view.snap.Instances[t.Instance], view.snap.Instances[to]) {
+		return ""
+	}
 	devices, rejected := view.engine.CheckInstance(view.snap.Instances[to], placement.Request{
 		Spec: view.specs.ForPlannedMove(m.Spec, &view.snap.Configuration, apart), Count: 1,
 		Unbuffered: step.Mode != moves.IntoBuffer,
@@ -336,7 +339,11 @@ func firstProtectionEnd(view *clusterView, s *cluster.Service) (first time.Time)
 func describeUnrepaired(view *clusterView, repairs *moves.Plan, owner string) string {
 	var texts []string
 	for _, v := range repairs.Unrepaired {
-		if text := v.String(); (v.Owner == owner || v.Owner == "" && view.hasTaskOf(owner, v.Instance)) &&
+		concerns := v.Owner == owner || v.Owner == "" && view.hasTaskOf(owner, v.Instance)
+		if v.Application != "" {
+			concerns = v.Application == view.snap.ApplicationOf(owner)
+		}
+		if text := v.String(); concerns &&
 			!slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}

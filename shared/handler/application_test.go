@@ -42,6 +42,42 @@ func TestPlacement_Application(t *testing.T) {
 		want(t, "instances with tasks after a drain", len(placed(w.wanted())), 2)
 		want(t, "instances", len(ids), 4)
 	})
+	t.Run("MovesOntoFewerInstances", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 5, 8192, 16384)
+		w.limit(cluster.Application{MaximumNodes: 4})
+		w.ofShop("web", 4, 10)
+		w.ofShop("side", 2, 10)
+		w.advance(2 * time.Minute)
+		want(t, "instances with tasks", len(placed(w.tasks())), 4)
+		least := w.watch()
+		w.limit(cluster.Application{MaximumNodes: 2})
+		w.advance(10 * time.Minute)
+		wantCount(t, "tasks wanted", w.wanted(), 6)
+		want(t, "instances with tasks under the lower limit", len(placed(w.wanted())), 2)
+		want(t, "fewest running", least() >= 6, true)
+		wantEvent(t, w.events("web"), "application shop goes from 4 to 2 instances, at most 2 are allowed")
+	})
+	t.Run("MovesWhatAnInstanceHasTooMuchOf", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 4, 8192, 16384)
+		perNode := func(n int64) cluster.Application {
+			return cluster.Application{MaximumNodes: 3,
+				Metrics: map[string]cluster.ApplicationMetric{"connections": {NodeCapacity: n}}}
+		}
+		w.limit(cluster.Application{MaximumNodes: 1})
+		w.ofShop("web", 6, 10)
+		w.advance(2 * time.Minute)
+		want(t, "instances with tasks", len(placed(w.tasks())), 1)
+		w.limit(perNode(20))
+		w.advance(15 * time.Minute)
+		wantCount(t, "tasks wanted", w.wanted(), 6)
+		for id, n := range placed(w.wanted()) {
+			if n > 2 {
+				t.Errorf("%d tasks on %s, expected at most 2", n, id)
+			}
+		}
+	})
 	t.Run("KeepsToTheTotal", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 4, 4096, 8192)

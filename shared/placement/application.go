@@ -54,12 +54,12 @@ func countApplications(e *Engine, i int, spec *Spec, placed int) {
 		if v := e.views[i]; v != nil {
 			use := v.UseOf(a.Application)
 			if placed > 0 && spec.Application == a.Name {
-				a.addPlaced(&use, spec, placed)
+				a.addPlaced(&use, v, spec, placed)
 			}
 			a.addUse(int32(i), use)
 			for n := range a.Limits {
 				if m := a.Limits[n].Metric; m < len(e.metrics) {
-					e.metrics[m].reserved[i] += a.UnusedReservation(&use, n)
+					e.metrics[m].reserved[i] += use.UnusedReservation(n)
 				}
 			}
 		}
@@ -67,9 +67,10 @@ func countApplications(e *Engine, i int, spec *Spec, placed int) {
 }
 
 // addPlaced counts tasks that this call placed.
-func (a *application) addPlaced(use *snapshot.ApplicationUse, spec *Spec, placed int) {
+func (a *application) addPlaced(use *snapshot.ApplicationUse, v *snapshot.InstanceView, spec *Spec, placed int) {
 	if use.Loads == nil {
 		use.Loads, use.CountedLoads = make([]int64, len(a.Limits)), make([]int64, len(a.Limits))
+		use.Reservations = v.ReservationsOf(a.Application)
 	}
 	use.Tasks += placed
 	use.Counted += placed
@@ -149,7 +150,7 @@ func (a *application) addedLoad(i int, metric int, load int64) int64 {
 			if use.Tasks == 0 {
 				return max(load, limit.Reservation)
 			}
-			return max(0, load-a.UnusedReservation(&use, n))
+			return max(0, load-use.UnusedReservation(n))
 		}
 	}
 	return load
@@ -165,7 +166,8 @@ func (s *shape) hasApplicationRoom(i int) bool {
 // there, or is on fewer instances than it may be on.
 func (s *shape) hasApplicationNode(i int) bool {
 	a := s.application
-	return a == nil || a.MaximumNodes == 0 || a.nodes < a.MaximumNodes || a.on[int32(i)].Counted > 0
+	return a == nil || a.MaximumNodes == 0 || s.spec.Replacing || a.nodes < a.MaximumNodes ||
+		a.on[int32(i)].Counted > 0
 }
 
 // An applicationScope says where a limit of an application applies.
@@ -192,7 +194,7 @@ func (a *application) freeOf(n, i int, scope applicationScope) (free int64, limi
 // exceededLimit returns the position of the first limit that one more task would exceed, or -1. A
 // task without load of a metric exceeds none.
 func exceededLimit(s *shape, i int, scope applicationScope) int {
-	if s.application == nil {
+	if s.application == nil || scope == inAll && s.spec.Replacing {
 		return -1
 	}
 	for n := range s.application.Limits {
@@ -231,4 +233,31 @@ func explainExceeded(s *shape, i int, scope applicationScope) cluster.Rejection 
 	metric := s.application.Limits[n].Name
 	return cluster.Rejection{Detail: s.application.Name + ", " + metric, Need: float64(s.spec.loadOf(metric)),
 		Best: float64(max(0, free))}
+}
+
+// SurplusNodes returns on how many instances too many applications have tasks, all applications
+// together.
+func SurplusNodes(e *Engine) (surplus int) {
+	e.Sync()
+	for _, a := range e.applications {
+		if a.MaximumNodes > 0 {
+			surplus += max(0, a.nodes-a.MaximumNodes)
+		}
+	}
+	return surplus
+}
+
+// KeepsNodes reports whether the limits of the spec's application allow a task of it to move, as far as
+// the number of instances is concerned.
+func KeepsNodes(e *Engine, spec *Spec, from, to *snapshot.InstanceView) bool {
+	e.Sync()
+	a := applicationNamed(e, spec.Application)
+	if a == nil || a.MaximumNodes == 0 || from == nil || to == nil || a.on[int32(to.Index)].Counted > 0 {
+		return true
+	}
+	after := a.nodes + 1
+	if a.on[int32(from.Index)].Counted == 1 {
+		after--
+	}
+	return after <= max(a.MaximumNodes, a.nodes)
 }

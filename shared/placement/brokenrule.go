@@ -26,6 +26,8 @@ const (
 	RuleUpgrade Rule = "upgrade domain"
 	// RuleAffinity: a task is on an instance without a task of the service that it is to be beside.
 	RuleAffinity Rule = "affinity"
+	// RuleApplication: an application has tasks on more instances than it may have (P20).
+	RuleApplication Rule = "application"
 	// RuleRoom: a task finds no instance (P11).
 	RuleRoom Rule = "no room"
 )

@@ -91,7 +91,7 @@ func unusedReservations(s *snapshot.Snapshot, metric int, except string) (sum in
 						continue
 					}
 					use := v.UseOf(a)
-					sum = addCapped(sum, a.UnusedReservation(&use, n))
+					sum = addCapped(sum, use.UnusedReservation(n))
 					if use.Tasks > 0 {
 						nodes++
 					}

@@ -8,8 +8,8 @@ import (
 )
 
 // newDiagnosis says why the rest of the tasks found no instance, after the others were placed. Each
-// instance counts for the first filter that rejects it; Need and Best are those of the instances
-// that the filter removed. A repeated refusal takes time in proportion to the instances that
+// instance counts for the first filter that rejects it; Need and Best are those of the instance that
+// lacks least among those that the filter removed. A repeated refusal takes time in proportion to the instances that
 // changed in between, except under a domain policy.
 func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
 	report := &rejectionReport{}
@@ -31,8 +31,8 @@ func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
 			continue
 		}
 		g := &counts[f.group]
-		if g.Count++; g.Count == 1 || f.best > g.Best {
-			g.Best = f.best
+		if g.Count++; g.Count == 1 || f.best-f.need > g.Best-g.Need {
+			g.Need, g.Best = f.need, f.best
 		}
 		if closest < 0 || f.failedFilters <= report.instances[closest].failedFilters &&
 			isCloserToFit(c, report, int32(i), closest) {
@@ -78,7 +78,7 @@ func rejectionReportFor(c *chooser) *rejectionReport {
 
 // An instanceRejection says why one instance could not run a task.
 type instanceRejection struct {
-	best          float64
+	need, best    float64
 	group         int32
 	failedFilters int32 // how many filters reject it; 0 if it is feasible
 }
@@ -148,7 +148,7 @@ func examineInstance(c *chooser, report *rejectionReport, i int, filtersToAsk []
 		}
 		if f.failedFilters++; f.failedFilters == 1 {
 			why := filters[at].rejectionOf(c, i)
-			f.group, f.best = int32(report.rejectionGroupOf(at, &why)), why.Best
+			f.group, f.need, f.best = int32(report.rejectionGroupOf(at, &why)), why.Need, why.Best
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (report *rejectionReport) rejectionGroupOf(filter int, why *cluster.Rejecti
 			report.groupIndex = map[rejectionGroup]int{}
 		}
 		report.groupIndex[key] = n
-		report.groups = append(report.groups, cluster.Rejection{Filter: why.Filter, Detail: why.Detail, Need: why.Need})
+		report.groups = append(report.groups, cluster.Rejection{Filter: why.Filter, Detail: why.Detail})
 		report.filters = append(report.filters, filter)
 	}
 	report.lastGroup[filter] = n + 1
@@ -220,7 +220,9 @@ func summarizeRejections(rejected []cluster.Rejection) []cluster.Rejection {
 			details = 1
 		case details == maxDetails:
 			out[last].Count += r.Count
-			out[last].Best = max(out[last].Best, r.Best)
+			if r.Best-r.Need > out[last].Best-out[last].Need {
+				out[last].Need, out[last].Best = r.Need, r.Best
+			}
 			out[last].Detail = "others"
 			continue
 		default:
@@ -241,15 +243,15 @@ func isCloserToFit(c *chooser, report *rejectionReport, i, j int32) bool {
 	f, g := &report.instances[i], &report.instances[j]
 	return cmp.Or(cmp.Compare(f.failedFilters, g.failedFilters),
 		cmp.Compare(report.filters[g.group], report.filters[f.group]),
-		cmp.Compare(report.partAvailable(g), report.partAvailable(f)),
+		cmp.Compare(g.partAvailable(), f.partAvailable()),
 		cmp.Compare(c.engine.idLabel[i], c.engine.idLabel[j])) < 0
 }
 
 // partAvailable returns the part of the needed amount that is free, or 0 if the filter has no
 // amounts.
-func (report *rejectionReport) partAvailable(f *instanceRejection) float64 {
-	if need := report.groups[f.group].Need; need != 0 {
-		return f.best / need
+func (f *instanceRejection) partAvailable() float64 {
+	if f.need != 0 {
+		return f.best / f.need
 	}
 	return 0
 }

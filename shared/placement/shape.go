@@ -59,6 +59,9 @@ func newTaskShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxe
 		"\x03" + strings.Join(s.order.attributes, "\x00")
 	if s.application != nil {
 		s.key += "\x07" + s.application.Name
+		if spec.Replacing {
+			s.key += "\x08"
+		}
 	}
 	return s
 }

@@ -44,6 +44,9 @@ type Spec struct {
 	Affinity string
 	// Application names the application whose limits bind the tasks; empty for none.
 	Application string
+	// Replacing says that the tasks replace others, which the application's number of instances and its
+	// capacity in all count already.
+	Replacing bool
 }
 
 // NewSpec returns the spec of the owner's tasks in the group: they need what the definition says,

@@ -27,6 +27,9 @@ type ApplicationLimit struct {
 type ApplicationUse struct {
 	Tasks int     // that hold capacity
 	Loads []int64 // of these
+	// Reservations are what the application has reserved there, used or not: see
+	// [InstanceView.ReservationsOf].
+	Reservations []int64
 	// Counted are the tasks that count for the application as a whole, CountedLoads their loads: a
 	// task and its replacement count as one, and tasks that have to leave, because they stop or the
 	// instance drains, do not count.
@@ -111,6 +114,7 @@ func (v *InstanceView) UseOf(a *Application) ApplicationUse {
 		}
 		if out.Loads == nil {
 			out.Loads, out.CountedLoads = make([]int64, len(a.Limits)), make([]int64, len(a.Limits))
+			out.Reservations = v.ReservationsOf(a)
 		}
 		o := s.owners[t.Owner]
 		counts := !leaving && o.countsForSpread(t)
@@ -132,13 +136,24 @@ func (v *InstanceView) UseOf(a *Application) ApplicationUse {
 	return out
 }
 
+// ReservationsOf returns what the application has reserved on an instance with its tasks, in the order
+// of its limits. If its reservation is more than the instance takes without the buffer, because it was
+// raised or the first task had no load, that is all it has: no load is beside it, and none is too much.
+func (v *InstanceView) ReservationsOf(a *Application) []int64 {
+	out := make([]int64, len(a.Limits))
+	for n := range a.Limits {
+		out[n] = min(a.Limits[n].Reservation, v.Limit(a.Limits[n].Metric).Unbuffered)
+	}
+	return out
+}
+
 // UnusedReservation returns how much of its n-th metric the application has reserved on the
 // instance and does not use. An instance without its tasks has no reservation.
-func (a *Application) UnusedReservation(use *ApplicationUse, n int) int64 {
+func (use *ApplicationUse) UnusedReservation(n int) int64 {
 	if use.Tasks == 0 {
 		return 0
 	}
-	return max(0, a.Limits[n].Reservation-use.Loads[n])
+	return max(0, use.Reservations[n]-use.Loads[n])
 }
 
 // ReservedLoad returns how much of the metric applications have reserved on the instance and do not
@@ -148,9 +163,23 @@ func (v *InstanceView) ReservedLoad(metric int) (reserved int64) {
 		for n := range a.Limits {
 			if a.Limits[n].Metric == metric && a.Limits[n].Reservation > 0 {
 				use := v.UseOf(a)
-				reserved += a.UnusedReservation(&use, n)
+				reserved += use.UnusedReservation(n)
 			}
 		}
 	}
 	return reserved
+}
+
+// ExceedsApplication reports whether an application has more load on the instance than it may have
+// there. Loads of tasks that end count.
+func (v *InstanceView) ExceedsApplication() bool {
+	for _, a := range v.snap.applications {
+		use := v.UseOf(a)
+		for n, load := range use.Loads {
+			if a.Limits[n].NodeCapacity > 0 && load > a.Limits[n].NodeCapacity {
+				return true
+			}
+		}
+	}
+	return false
 }

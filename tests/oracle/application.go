@@ -65,13 +65,16 @@ func (o *Oracle) UseOf(application, on string) ApplicationUse {
 // use; with one more task of the request that has the load, if more is set.
 func (o *Oracle) ReservedOn(i *cluster.Instance, metric string, load int64, more bool) (reserved int64) {
 	for name, a := range o.Config.Applications {
-		use := o.UseOf(name, i.ID)
+		use, reservation := o.UseOf(name, i.ID), a.Metrics[metric].Reservation
+		if unbuffered, _ := o.Limits(i, metric); use.Tasks > 0 {
+			reservation = min(reservation, unbuffered) // it was raised, or nothing used it
+		}
 		if more && name == o.Request.Spec.Application {
 			use.Tasks++
 			use.Loads[metric] += load
 		}
 		if use.Tasks > 0 {
-			reserved += max(0, a.Metrics[metric].Reservation-use.Loads[metric])
+			reserved += max(0, reservation-use.Loads[metric])
 		}
 	}
 	return reserved

@@ -22,6 +22,8 @@ func (f figure) limitFor(limit int64, was figure) int64 { return max(limit-f.end
 // are used twice.
 func (o *MoveOracle) figures() (possible bool, out map[string]figure) {
 	out = map[string]figure{}
+	nodes := int64(0)
+	limits := o.Config.Applications[Shop]
 	for i, v := range o.Instances {
 		loads := map[string]int64{}
 		ending := map[string]int64{}
@@ -31,6 +33,10 @@ func (o *MoveOracle) figures() (possible bool, out map[string]figure) {
 			into["CPU"] += t.Needs.CPU
 			for m, n := range t.Reported {
 				into[m] += n
+			}
+			if o.applicationOfOwner(t.Owner) == Shop {
+				into["in "+Shop]++
+				into["a of "+Shop] += t.Reported["a"]
 			}
 			devices += t.Needs.GPUs
 			listeners += len(t.Ports)
@@ -50,6 +56,12 @@ func (o *MoveOracle) figures() (possible bool, out map[string]figure) {
 		if devices > len(v.Registered.GPUs) || listeners > 1 {
 			return false, nil
 		}
+		if loads["in "+Shop] > 0 && v.Status != cluster.InstanceDraining {
+			nodes++
+		}
+		if loads["in "+Shop]+ending["in "+Shop] > 0 {
+			loads["a"] += max(0, o.reservedFor(i)-loads["a of "+Shop]-ending["a of "+Shop])
+		}
 		for m, limit := range o.cellLimits(v) {
 			out[fmt.Sprintf("cell %s %s", v.ID, m)] = figure{loads[m], limit[0], limit[1], ending[m]}
 		}
@@ -58,6 +70,9 @@ func (o *MoveOracle) figures() (possible bool, out map[string]figure) {
 				out[fmt.Sprintf("shared %s %s", v.ID, name)] = figure{n, most, most, gone[name]}
 			}
 		}
+	}
+	if most := int64(limits.MaximumNodes); most > 0 {
+		out["nodes "+Shop] = figure{value: nodes, limit: most, total: most}
 	}
 	for name, d := range o.domains {
 		o.countDomains(name, d, out)
@@ -70,6 +85,9 @@ func (o *MoveOracle) cellLimits(v *cluster.Instance) map[string][2]int64 {
 	out := map[string][2]int64{"CPU": {v.Registered.CPU, v.Registered.CPU}}
 	for m, n := range v.Registered.Metrics {
 		out[m] = [2]int64{n, n}
+	}
+	if n := o.Config.Applications[Shop].Metrics["a"].NodeCapacity; n > 0 {
+		out["a of "+Shop] = [2]int64{n, n}
 	}
 	if n, ok := out["a"]; ok {
 		if p := o.Config.Buffer["a"]; p > 0 {

@@ -102,7 +102,7 @@ func (o *MoveOracle) maxPerInstance(owner string) int64 {
 // levelOf returns the priority of the rule that a figure belongs to.
 func (o *MoveOracle) levelOf(place string) int {
 	switch {
-	case strings.HasPrefix(place, "cell") && !strings.HasSuffix(place, "CPU"):
+	case strings.HasPrefix(place, "cell") && !strings.HasSuffix(place, "CPU") && !strings.HasSuffix(place, Shop):
 		return o.levels[1]
 	case strings.HasPrefix(place, "fault"), strings.HasPrefix(place, "unit fault"):
 		return o.levels[2]
@@ -154,6 +154,12 @@ func (o *MoveOracle) Score() (out []int64, stages [4]bool) {
 			if o.givesTasks(o.instanceOf(place)) {
 				out[1] += max(0, f.value-f.limit)
 			}
+		case strings.HasPrefix(place, "nodes"):
+			if f.value > f.limitFor(f.limit, was) {
+				forbid(0)
+			}
+			out[1] += max(0, f.value-f.limit)
+			out[11] += max(0, f.value-f.limitFor(f.limit, was))
 		case strings.HasPrefix(place, "unit"):
 			if f.value > f.limitFor(f.limit, was) {
 				forbid(level)
@@ -181,13 +187,17 @@ func (o *MoveOracle) newcomersHaveRoom(figures map[string]figure, stage int) boo
 		if f, ok := figures["shared "+id+" "+t.Owner]; ok && f.value+f.ending > f.limit {
 			return false
 		}
-		for _, m := range []string{"CPU", "a"} {
+		if f, ok := figures["nodes "+Shop]; ok && f.value > f.limit && o.isMember(t) && !o.hasMemberOn(o.at[n]) {
+			return false
+		}
+		for _, m := range []string{"CPU", "a", "a of " + Shop} {
 			f, ok := figures["cell "+id+" "+m]
 			limit := f.total
 			if stage == 0 {
 				limit = f.limit
 			}
-			given := m == "a" && (o.levels[1] > 0 && o.levels[1] > 3-stage || t.Reported["a"] == 0)
+			given := m == "a" && (o.levels[1] > 0 && o.levels[1] > 3-stage || o.addsNothing(n)) ||
+				m == "a of "+Shop && (!o.isMember(t) || t.Reported["a"] == 0)
 			if ok && !given && f.value+f.ending > limit {
 				return false
 			}
@@ -275,7 +285,7 @@ func (o *MoveOracle) tryAll(n int) {
 		return
 	}
 	for i := range o.Instances {
-		if i != o.start[n] && o.takesTasks(i) && !o.avoids(o.counted[n], i) {
+		if i != o.start[n] && o.takesTasks(i) && !o.isClosedTo(o.counted[n], i) {
 			o.at[n] = i
 			o.tryAll(n + 1)
 		}
@@ -310,7 +320,7 @@ func (o *MoveOracle) CarryOut(t *rapid.T, p *moves.Plan) []int64 {
 	for _, m := range p.Moves {
 		n := o.taskIndex(m.Task)
 		if n < 0 || !o.movable[n] || o.Instances[o.at[n]].ID != m.From || !o.takesTasks(o.instanceIndex(m.To)) ||
-			o.avoids(o.counted[n], o.instanceIndex(m.To)) {
+			o.isClosedTo(o.counted[n], o.instanceIndex(m.To)) {
 			t.Fatalf("%s may not be moved like that: %+v", m.Task, m)
 		}
 		o.at[n] = o.instanceIndex(m.To)
@@ -363,7 +373,7 @@ func (o *MoveOracle) BestOfOneMove() []int64 {
 	best := o.Order(score)
 	for n := range o.counted {
 		for i := range o.Instances {
-			if !o.movable[n] || !o.takesTasks(i) || i == o.start[n] || o.avoids(o.counted[n], i) {
+			if !o.movable[n] || !o.takesTasks(i) || i == o.start[n] || o.isClosedTo(o.counted[n], i) {
 				continue
 			}
 			o.at[n] = i
@@ -374,4 +384,71 @@ func (o *MoveOracle) BestOfOneMove() []int64 {
 		}
 	}
 	return best
+}
+
+// isMember reports whether the task belongs to the application.
+func (o *MoveOracle) isMember(t *cluster.Task) bool { return o.applicationOfOwner(t.Owner) == Shop }
+
+// hasMemberOn reports whether a task of the application that has not moved is on the instance.
+func (o *MoveOracle) hasMemberOn(i int) bool {
+	for n, t := range o.counted {
+		if o.start[n] == i && o.at[n] == i && o.isMember(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// addsNothing reports whether the n-th task, a newcomer, takes no more of the metric than its
+// application has reserved on the instance, together with the other newcomers there.
+func (o *MoveOracle) addsNothing(n int) bool {
+	t, i := o.counted[n], o.at[n]
+	if !o.isMember(t) {
+		return t.Reported["a"] == 0
+	}
+	load, others, tasks := int64(0), int64(0), 0
+	for m, u := range o.counted {
+		if o.at[m] == i && o.isMember(u) {
+			if o.start[m] < 0 {
+				load += u.Reported["a"]
+			} else {
+				others += u.Reported["a"]
+			}
+			if o.start[m] == i {
+				tasks++
+			}
+		}
+	}
+	for _, u := range o.Tasks {
+		if !u.IsActive() && u.Instance == o.Instances[i].ID && o.isMember(u) {
+			others += u.Reported["a"]
+			tasks++
+		}
+	}
+	reserved := o.reservedFor(i)
+	if tasks == 0 {
+		return max(load, reserved) == 0
+	}
+	return max(load+others, reserved) == max(others, reserved)
+}
+
+// reservedFor returns how much of the metric the application has reserved on an instance with its
+// tasks: where it has some at the start, no more than the instance takes without the buffer.
+func (o *MoveOracle) reservedFor(i int) int64 {
+	reservation := o.Config.Applications[Shop].Metrics["a"].Reservation
+	limit, limited := o.cellLimits(o.Instances[i])["a"]
+	had := slices.ContainsFunc(o.Tasks, func(t *cluster.Task) bool {
+		return t.HoldsCapacity() && t.Instance == o.Instances[i].ID && o.isMember(t)
+	})
+	if limited && had {
+		return min(reservation, limit[0])
+	}
+	return reservation
+}
+
+// isClosedTo reports whether the task may not come to the instance, whatever else is there.
+func (o *MoveOracle) isClosedTo(t *cluster.Task, i int) bool {
+	limit, limited := o.cellLimits(o.Instances[i])["a"]
+	return o.avoids(t, i) || limited && o.isMember(t) && o.Config.Priorities.Capacity >= 0 &&
+		o.Config.Applications[Shop].Metrics["a"].Reservation > limit[0]
 }

@@ -167,6 +167,37 @@ func GenAffinityWorld(t *rapid.T, instances, tasks int) *MoveWorld {
 	return w
 }
 
+// Shop is the application of worlds with one.
+const Shop = "shop"
+
+// GenApplicationWorld draws a world in which services share the limits of an application.
+func GenApplicationWorld(t *rapid.T, instances, tasks int) *MoveWorld {
+	w := GenMoveWorld(t, instances, tasks)
+	w.DrawApplication(t)
+	return w
+}
+
+// DrawApplication draws an application, and which services belong to it.
+func (w *MoveWorld) DrawApplication(t *rapid.T) {
+	limits := cluster.Application{MaximumNodes: rapid.IntRange(0, 3).Draw(t, "most nodes")}
+	m := cluster.ApplicationMetric{Reservation: int64(rapid.SampledFrom([]int{0, 0, 4, 8, 24}).Draw(t, "reserved"))}
+	if rapid.Bool().Draw(t, "limited") {
+		m.NodeCapacity = int64(rapid.IntRange(8, 20).Draw(t, "node capacity"))
+	}
+	if m != (cluster.ApplicationMetric{}) {
+		limits.Metrics = map[string]cluster.ApplicationMetric{"a": m}
+	}
+	w.Config.Applications = map[string]cluster.Application{Shop: limits}
+	for _, name := range slices.Sorted(maps.Keys(w.Owners)) {
+		if rapid.IntRange(0, 3).Draw(t, name+" is a member") > 0 {
+			w.Owners[name].Spec.Application = Shop
+			w.Services = append(w.Services, &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+				ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: name},
+				ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Application: Shop}}})
+		}
+	}
+}
+
 // Describe returns the world as text.
 func (w *MoveWorld) Describe() string {
 	var b strings.Builder

@@ -8,7 +8,7 @@ import (
 // checkRepairs checks that no rule is left violated that one move would satisfy (invariant 8).
 func (w *World) checkRepairs() {
 	for _, s := range w.checker.ActiveReplicaServices() {
-		if spec := w.checker.SpecOfService(s); spec != nil && w.checker.MayMove(s) && !w.checker.IsLimited(spec) {
+		if spec := w.checker.SpecOfService(s); spec != nil && w.checker.MayMove(s) {
 			w.checkServiceRepairs(s, spec)
 		}
 	}
@@ -33,6 +33,15 @@ func (w *World) checkServiceRepairs(s *cluster.Service, spec *invariant.TaskSpec
 		if why := c.ExceededResource(from, nil); why != "" && len(spec.Rules.Metrics) > 0 &&
 			c.ExceededResource(from, map[string]bool{t.ID: true}) == "" {
 			w.failIfMovable(s, spec, t, why)
+		}
+		if name := spec.Rules.Application; c.IsLimited(spec) {
+			if why := c.ExceededByApplication(name, from, nil); why != "" &&
+				c.ExceededByApplication(name, from, map[string]bool{t.ID: true}) == "" {
+				w.failIfMovable(s, spec, t, why)
+			}
+			if c.IsScattered(spec, t) {
+				w.failIfMovable(s, spec, t, "its application is on too many instances")
+			}
 		}
 		if c.BreaksDomainRule(spec, nil) && priorities.FaultDomain == 0 && priorities.UpgradeDomain == 0 {
 			w.failIfMovable(s, spec, t, "its domain rule is broken")

@@ -196,8 +196,8 @@ func (c *Cache) ForStandalone(k Shape, def *cluster.TaskDefinition, owner string
 }
 
 // ForPlannedMove returns the spec for checking the one instance that a plan of moves has chosen. It
-// leaves out what the plan has taken care of: domain rules and the limits of an application, which
-// would count the task where it still is, a capacity that may be exceeded, and the affinity of a
+// leaves out what the plan has taken care of: domain rules, the instances of an application and its
+// capacity in all, which would count the task where it still is, a capacity that may be exceeded, and the affinity of a
 // task that is apart from the service it should be beside.
 func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration, apart bool) *placement.Spec {
 	soft := conf.Priorities.Capacity != 0
@@ -209,13 +209,13 @@ func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration
 	if (domain.Rule{Policy: next.DomainPolicy}).Governs() {
 		next.DomainPolicy, next.PerInstance = "", 1
 	}
-	if soft {
+	if soft && next.Application == "" { // what an application may use binds all the same
 		next.Loads = nil
 	}
 	if apart {
 		next.Affinity = ""
 	}
-	next.Application = ""
+	next.Replacing = true
 	if len(c.moves) >= maxSpecs {
 		clear(c.moves)
 	}

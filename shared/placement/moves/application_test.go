@@ -1,7 +1,10 @@
 package moves_test
 
 import (
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -30,37 +33,143 @@ func TestReservationsAboveTheCapacityAreNoLoad(t *testing.T) {
 	expectMoves(t, plan(append(rows, oracle.Task("web-1", "i-1", oracle.Load(1))), owners), "web-1: i-1 > i-2")
 }
 
-// Tasks of an application with limits stay, and no other task moves into what it has reserved.
-func TestTasksOfApplicationsStay(t *testing.T) {
-	rows := func(limited bool) []state.Row {
-		limits := map[string]cluster.Application{}
-		if limited {
-			limits["shop"] = cluster.Application{
-				Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: 40}}}
+// No set of moves is better than the plan where services share limits.
+func TestPlansOfApplicationsEqualTryingEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := oracle.GenApplicationWorld(t, 4, 5)
+		if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+			w.Newcomers = 1 + rapid.IntRange(0, 1).Draw(t, "more")
 		}
-		return []state.Row{
-			oracle.Configuration(cluster.Configuration{Applications: limits}),
-			&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
-				ServiceIdentity: cluster.ServiceIdentity{Name: "shop", Short: "shop"},
-				ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop"}}},
-			oracle.Instance("i-1", oracle.Metric("m", 50)), oracle.Instance("i-2", oracle.Metric("m", 50)),
-			oracle.Instance("i-3", oracle.Metric("m", 50)),
-			oracle.Task("shop-1", "i-1", oracle.Owner("shop"), oracle.Load(30)),
-			oracle.Task("web-1", "i-1", oracle.Load(31)),
-			oracle.Task("shop-2", "i-2", oracle.Owner("shop"), oracle.Load(5)),
+		expectBestPlan(t, w)
+	})
+}
+
+// A local search, and a plan of the affected tasks only, make nothing worse, and the watch overlooks no
+// limit that is exceeded.
+func TestApplicationsInLargeClusters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := oracle.GenApplicationWorld(t, 5, 6)
+		m := moves.Request{Owners: w.Owners}
+		planner := func() *moves.Planner { return moves.NewPlanner(placement.New(w.Snapshot(1))) }
+		if e := planner(); e.FindsNothing(m) && len(e.Violations(m)) > 0 {
+			t.Fatalf("overlooked: %+v\n%s", e.Violations(m), w.Describe())
 		}
+		for _, p := range []*moves.Plan{moves.PlanMovesLocally(planner(), m), planner().Scoped().PlanMoves(m)} {
+			o := oracle.NewMoveOracle(w)
+			before, _ := o.Score()
+			after := o.CarryOut(t, p)
+			if _, allowed := o.Score(); !allowed[3] {
+				t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.Describe())
+			}
+			if c := slices.Compare(o.Order(after), o.Order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
+				t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.Describe())
+			}
+		}
+	})
+}
+
+// inShop returns the rows of a cluster with limits of the application shop, which services of these
+// names belong to.
+func inShop(limits cluster.Application, services []string, rows ...state.Row) []state.Row {
+	out := []state.Row{oracle.Configuration(cluster.Configuration{
+		Applications: map[string]cluster.Application{"shop": limits}})}
+	for _, name := range services {
+		out = append(out, &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: name},
+			ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop"}}})
 	}
-	owners := movers(&placement.Spec{Owner: "web", MoveCost: cluster.CostHigh},
-		&placement.Spec{Owner: "shop", Application: "shop"})
-	expectMoves(t, plan(rows(false), owners), "shop-1: i-1 > i-3")
-	expectMoves(t, plan(rows(true), owners), "web-1: i-1 > i-3")
-	beside := append(rows(true), oracle.Task("other-1", "i-3", oracle.Owner("other"), oracle.Load(30)))
-	expectMoves(t, plan(beside, owners), "") // 31 would fit beside the 5 on i-2, where 40 are reserved
-	full := placement.Request{Spec: &placement.Spec{Owner: "shop", Application: "shop",
-		Loads: []cluster.Metric{{Name: "m", Load: 50}}}, Count: 1}
-	crowded := append(rows(true), oracle.Task("web-2", "i-3", oracle.Load(1)))
-	s := oracle.SnapshotOf(crowded...)
-	if p := moves.NewPlanner(placement.New(s)).MakeRoom(full, owners); len(p.Moves) > 0 {
-		t.Fatalf("moves make room for an application: %+v", p.Moves)
+	return append(out, rows...)
+}
+
+func shopTask(owner string) *placement.Spec {
+	return &placement.Spec{Owner: owner, Application: "shop"}
+}
+
+func TestApplicationsAreRepaired(t *testing.T) {
+	perNode := func(n int64) cluster.Application {
+		return cluster.Application{Metrics: map[string]cluster.ApplicationMetric{"m": {NodeCapacity: n}}}
+	}
+	reserved := func(n int64) cluster.Application {
+		return cluster.Application{Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: n}}}
+	}
+	instance := func(id string) *cluster.Instance { return oracle.Instance(id, oracle.Metric("m", 50)) }
+	task := func(id, owner, on string, load int64) *cluster.Task {
+		return oracle.Task(id, on, oracle.Owner(owner), oracle.Load(load))
+	}
+	for name, c := range map[string]struct {
+		limits    cluster.Application
+		rows      []state.Row
+		want, why string
+	}{
+		// The instance with the fewest tasks gives them up, to those that have some already.
+		"FewestMovesToFewerInstances": {cluster.Application{MaximumNodes: 2}, []state.Row{instance("a"), instance("b"),
+			instance("c"), instance("d"), task("t1", "cart", "a", 1), task("t2", "pay", "a", 1),
+			task("t3", "cart", "b", 1),
+			task("t4", "cart", "c", 1), task("t5", "cart", "c", 1)}, "t3: b > a",
+			"application shop goes from 3 to 2 instances, at most 2 are allowed"},
+		"NoRoomOnTheOthers": {cluster.Application{MaximumNodes: 1}, []state.Row{instance("a"), instance("b"),
+			task("t1", "cart", "a", 40), task("t2", "pay", "b", 40)}, "", ""},
+		"BothOnAThirdInstance": {cluster.Application{MaximumNodes: 1}, []state.Row{instance("a"), instance("b"),
+			oracle.Instance("c", oracle.Metric("m", 100)), task("t1", "cart", "a", 40), task("t2", "pay", "b", 40)},
+			"t1: a > c, t2: b > c", ""},
+		"LoadPerInstance": {perNode(30), []state.Row{instance("a"), instance("b"), task("t1", "cart", "a", 20),
+			task("t2", "pay", "a", 15)}, "t1: a > b", "m of application shop on a goes from 35 to 15 of 30; " +
+			"m of application shop on b goes from 0 to 20 of 30"},
+		// On b there would be 35 of 30.
+		"NotWhereTheApplicationHasTooMuch": {perNode(30), []state.Row{instance("a"), instance("b"), instance("c"),
+			task("x1", "web", "a", 30), task("t1", "cart", "a", 25), task("t2", "pay", "b", 10),
+			task("y1", "web", "c", 20)}, "t1: a > c", ""},
+		// 31 would fit beside the 5 on b, where 40 are reserved.
+		"NotIntoAReservation": {reserved(40), []state.Row{instance("a"), instance("b"), task("x1", "web", "a", 31),
+			task("t1", "cart", "a", 30), task("t2", "pay", "b", 5)}, "t1: a > b", ""},
+		// Of c's 30 nothing is in use, but 40 are to be reserved.
+		"NotWhereTheReservationIsTooMuch": {reserved(40), []state.Row{instance("a"), instance("b"),
+			oracle.Instance("c", oracle.Metric("m", 30)), task("x1", "web", "a", 31), task("t1", "cart", "a", 30),
+			task("x2", "web", "b", 9)}, "t1: a > b", ""},
+		// With the last task of the application its reservation goes, too.
+		"TheReservationLeavesWithTheLastTask": {reserved(40), []state.Row{instance("a"), instance("b"), instance("c"),
+			task("x1", "web", "a", 31), task("t1", "cart", "a", 1), task("x2", "web", "b", 31)}, "t1: a > c",
+			"m on a goes from 32 to 31 of 50; m on c goes from 0 to 1 of 11"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plan(inShop(c.limits, []string{"cart", "pay"}, c.rows...), movers(shopTask("cart"), shopTask("pay"),
+				&placement.Spec{Owner: "web", MoveCost: cluster.CostHigh}))
+			expectMoves(t, p, c.want)
+			if c.why != "" && p.Moves[0].Why != c.why {
+				t.Errorf("it moves because %s", p.Moves[0].Why)
+			}
+		})
+	}
+}
+
+// More tasks than one plan may move leave an instance plan after plan.
+func TestApplicationsAreGatheredPlanAfterPlan(t *testing.T) {
+	rows := []state.Row{oracle.Instance("a"), oracle.Instance("b")}
+	for n := range 7 {
+		on := "a"
+		if n > 2 {
+			on = "b"
+		}
+		rows = append(rows, oracle.Task(string(rune('c'+n)), on, oracle.Owner("cart"), oracle.Load(int64(n))))
+	}
+	m := movers(shopTask("cart"))
+	m.Most = 2
+	p := plan(inShop(cluster.Application{MaximumNodes: 1}, []string{"cart"}, rows...), m)
+	if len(p.Moves) == 0 || p.Moves[0].From != "a" {
+		t.Fatalf("%+v", p)
+	}
+}
+
+// A task that fits nowhere gets room as far as the limits of its application allow.
+func TestRoomIsMadeForApplications(t *testing.T) {
+	rows := inShop(cluster.Application{Metrics: map[string]cluster.ApplicationMetric{"m": {TotalCapacity: 70}}},
+		[]string{"cart"}, oracle.Instance("a", oracle.Metric("m", 50)), oracle.Instance("b", oracle.Metric("m", 50)),
+		oracle.Task("x1", "a", oracle.Load(20)), oracle.Task("x2", "b", oracle.Load(20)))
+	owners := movers(shopTask("cart"), &placement.Spec{Owner: "web"})
+	want := placement.Request{Count: 2, Spec: &placement.Spec{Owner: "cart", Application: "shop",
+		Loads: []cluster.Metric{{Name: "m", Load: 40}}}}
+	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).MakeRoom(want, owners)
+	if len(p.Moves) != 1 || len(p.Places) != 1 {
+		t.Fatalf("%+v, expected room for one task: in all they may have 70, and two would have 80", p)
 	}
 }

@@ -1,6 +1,9 @@
 package moves
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // A violationSum is a number of violations, and how far in all they are beyond what is allowed.
 type violationSum struct {
@@ -76,14 +79,16 @@ const (
 // costs the cells and domains that it touches, not the size of the problem.
 type assignment struct {
 	problem        *problem
-	at             []int32         // instance per task, -1 for none
-	load           []int64         // per cell
-	arrived        [][]int32       // moved tasks per instance
-	decision       []uint8         // per task: undecided, moved or pinned
-	taskNumbers    []int32         // 0, 1, 2, ... for singleTask
-	undecidedCount []int32         // movable tasks per owner that are undecided
-	movedTasks     []int32         // in the order of their moves
-	causes         []openViolation // of these moves
+	at             []int32          // instance per task, -1 for none
+	load           []int64          // per cell
+	reserved       []int64          // per cell; nil without applications
+	uses           []applicationUse // per application
+	arrived        [][]int32        // moved tasks per instance
+	decision       []uint8          // per task: undecided, moved or pinned
+	taskNumbers    []int32          // 0, 1, 2, ... for singleTask
+	undecidedCount []int32          // movable tasks per owner that are undecided
+	movedTasks     []int32          // in the order of their moves
+	causes         []openViolation  // of these moves
 	score          score
 	// initialFaults and initialUpgrades are how far each owner was beyond its domain rules at the
 	// start.
@@ -99,6 +104,11 @@ func newAssignment(p *problem) *assignment {
 		taskNumbers: make([]int32, len(p.tasks)), undecidedCount: make([]int32, len(p.owners)),
 		initialFaults:   make([]int, len(p.owners)),
 		initialUpgrades: make([]int, len(p.owners)),
+	}
+	s.reserved = slices.Clone(p.reserved)
+	for a := range p.applications {
+		s.uses = append(s.uses, p.applications[a].initial.clone())
+		countScattered(s, int32(a), 1)
 	}
 	for t := range p.tasks {
 		s.at[t], s.taskNumbers[t] = p.tasks[t].initial, int32(t)
@@ -156,10 +166,10 @@ func overcrowdedOwners(s *assignment, i int32) []int32 {
 	return out
 }
 
-// capacityLevel returns the priority of a dimension's capacity. CPU, memory and interfaces always
-// bind.
+// capacityLevel returns the priority of a dimension's capacity. CPU, memory, interfaces and what an
+// application may use always bind.
 func (s *assignment) capacityLevel(dim int32) int {
-	if dim < fixedDims {
+	if dim < fixedDims || dim >= s.problem.firstApplicationDim {
 		return alwaysBinding
 	}
 	return max(0, s.problem.levels.capacity)
@@ -168,7 +178,7 @@ func (s *assignment) capacityLevel(dim int32) int {
 // cellExcessOf returns how far a cell is above its total limit and above the one without the
 // buffer. Load that is about to end is no one's violation.
 func (s *assignment) cellExcessOf(c int) (total, unbuffered int64) {
-	load := s.load[c] - s.problem.endingLoad[c]
+	load := usedOf(s, c) - s.problem.endingLoad[c]
 	return excessOver(load, s.problem.total[c]), excessOver(load, s.problem.unbuffered[c])
 }
 
@@ -186,7 +196,7 @@ func (s *assignment) countCell(c int, dim int32, sign int) {
 	total, unbuffered := s.cellExcessOf(c)
 	if total > 0 {
 		s.score.rules[s.capacityLevel(dim)].addViolations(sign, int64(sign)*total)
-		if more := total - excessOver(s.problem.load[c]-s.problem.endingLoad[c], s.problem.total[c]); more > 0 {
+		if more := total - excessOver(s.problem.usedOf(c)-s.problem.endingLoad[c], s.problem.total[c]); more > 0 {
 			s.score.worsened[s.capacityLevel(dim)].addViolations(sign, int64(sign)*more)
 		}
 	}
@@ -294,6 +304,7 @@ func (s *assignment) removeTask(t, from int32) {
 	for _, a := range task.amounts {
 		s.addCellLoad(from, a.dim, -a.amount)
 	}
+	countInApplication(s, t, from, -1)
 	if task.mismatched {
 		s.score.rules[s.problem.levels.placement].addViolations(-1, 0)
 	}
@@ -318,6 +329,7 @@ func (s *assignment) insertTask(t, to int32) {
 	for _, a := range task.amounts {
 		s.addCellLoad(to, a.dim, a.amount)
 	}
+	countInApplication(s, t, to, 1)
 	if !s.problem.canHostTaskOf(task.owner, to) { // only stages that give up placement try such moves
 		s.score.rules[max(0, s.problem.levels.placement)].addViolations(1, 0)
 		s.score.worsened[max(0, s.problem.levels.placement)].addViolations(1, 0)
@@ -359,6 +371,7 @@ func (s *assignment) undoLastMove(before score) {
 	for _, a := range task.amounts {
 		s.load[s.problem.cellIndex(to, a.dim)] -= a.amount
 	}
+	shiftInApplication(s, t, to, -1)
 	if d := s.problem.owners[task.owner].domains; d != nil {
 		d.AddTasks(int(to), -1)
 	}
@@ -376,6 +389,7 @@ func (s *assignment) restoreTask(t int32) {
 	for _, a := range task.amounts {
 		s.load[s.problem.cellIndex(task.initial, a.dim)] += a.amount
 	}
+	shiftInApplication(s, t, task.initial, 1)
 	if d := s.problem.owners[task.owner].domains; d != nil {
 		d.AddTasks(int(task.initial), 1)
 	}

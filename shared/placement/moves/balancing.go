@@ -84,10 +84,12 @@ func (b *balancing) addMetrics() {
 			continue
 		}
 		for _, a := range p.tasks[t].amounts {
-			if users[a.dim] == nil {
+			if a.amount > 0 && users[a.dim] == nil {
 				users[a.dim] = map[int32]bool{}
 			}
-			users[a.dim][p.tasks[t].owner] = true
+			if a.amount > 0 {
+				users[a.dim][p.tasks[t].owner] = true
+			}
 		}
 	}
 	highest := 0.0
@@ -135,7 +137,7 @@ func (b *balancing) newSearchProblem() *rebalance.Problem {
 		}
 		for dim := range int32(width - 1) {
 			c := p.cellIndex(int32(i), dim)
-			x.Capacity[dim], x.Base[dim], x.Safety[dim] = p.unbuffered[c], p.load[c], unlimited
+			x.Capacity[dim], x.Base[dim], x.Safety[dim] = p.withoutReserved(c), p.load[c], unlimited
 		}
 		for _, free := range p.instances[i].gpus {
 			x.Capacity[width-1] += int64(free)
@@ -186,13 +188,18 @@ func (b *balancing) addSearchServices(out *rebalance.Problem) {
 	for i := range p.instances {
 		providers[i] = p.instances[i].row.CapacityProvider()
 	}
+	mayJoin := b.nodesOfApplications()
 	out.Allows = func(t, i int32) bool {
 		task := &p.tasks[t]
 		if i == task.initial {
 			return true
 		}
-		return p.canHostTaskOf(task.owner, i) && (!p.owners[task.owner].mover.KeepProvider ||
-			providers[i] == providers[task.initial])
+		if a := p.owners[task.owner].application; a != noApplication && mayJoin[a] != nil && !mayJoin[a][i] {
+			return false
+		}
+		return p.canHostTaskOf(task.owner, i) && !p.lacksReservation(task.owner, i) &&
+			(!p.owners[task.owner].mover.KeepProvider ||
+				providers[i] == providers[task.initial])
 	}
 }
 
@@ -355,7 +362,8 @@ func (b *balancing) MakeMoves(tasks []int32, to int32) bool {
 	s, made, before := b.guard, len(b.guard.movedTasks), b.guard.score
 	for _, t := range tasks {
 		domains := b.problem.owners[b.problem.tasks[t].owner].domains
-		if !s.hasRoomFor(stageKeep, t, to) || domains != nil && !domains.MayMove(int(s.at[t]), int(to)) {
+		if !s.hasRoomFor(stageKeep, t, to) || !keepsNodes(s, t, to) ||
+			domains != nil && !domains.MayMove(int(s.at[t]), int(to)) {
 			s.undoMovesTo(made)
 			s.score = before
 			return false
@@ -370,4 +378,34 @@ func (b *balancing) MakeMoves(tasks []int32, to int32) bool {
 		}
 	}
 	return true
+}
+
+// nodesOfApplications returns which instances the tasks of each application may be on after a search,
+// which does not know how many there may be: those with its tasks and, as long as there may be more, the
+// ones with the fewest tasks. An application without such a limit has nil.
+func (b *balancing) nodesOfApplications() [][]bool {
+	p := b.problem
+	out := make([][]bool, len(p.applications))
+	for a := range p.applications {
+		x := &p.applications[a]
+		if x.maximumNodes == 0 {
+			continue
+		}
+		out[a] = make([]bool, len(p.instances))
+		var others []int32
+		for i, n := range x.initial.counted {
+			if out[a][i] = n > 0; n == 0 && slices.ContainsFunc(p.owners, func(o problemOwner) bool {
+				return o.application == int32(a) && o.suits(i) && !o.isAvoided(i) && p.instances[i].takesTasks
+			}) {
+				others = append(others, int32(i))
+			}
+		}
+		slices.SortStableFunc(others, func(i, k int32) int {
+			return cmp.Compare(len(p.instances[i].view.Tasks), len(p.instances[k].view.Tasks))
+		})
+		for _, i := range others[:min(len(others), max(0, x.maximumNodes-x.initial.nodes))] {
+			out[a][i] = true
+		}
+	}
+	return out
 }

@@ -63,6 +63,10 @@ func addCurrent(s *branchSearch, v openViolation, out *score) {
 		out.rules[alwaysBinding].addViolations(s.surplusOn(v.owner, v.instance), 0)
 	case overloadedCell:
 		addCellExcess(s, out, v, 0, 1)
+	case scatteredApplication:
+		if surplus := surplusNodes(s.assignment, v.application); surplus > 0 {
+			out.rules[alwaysBinding].addViolations(surplus, tasksBeyondPlan(s.assignment, v.application, surplus))
+		}
 	case faultDomains, upgradeDomains:
 		out.rules[violationPriority(s.assignment, v)].addViolations(s.domainExcess(v), 0)
 	}
@@ -89,6 +93,9 @@ func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 		out.rules[alwaysBinding].addViolations(max(0, n), 0)
 	case overloadedCell:
 		addCellExcess(s, out, v, removableLoad(s, v), 1)
+	case scatteredApplication:
+		most := s.problem.applications[v.application].maximumNodes
+		out.rules[alwaysBinding].addViolations(max(0, unavoidableNodes(s, v.application)-most), 0)
 	case faultDomains, upgradeDomains:
 		if s.undecidedCount[v.owner] == 0 {
 			addCurrent(s, v, out)
@@ -96,8 +103,12 @@ func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 	}
 }
 
-// removableLoad returns the part of a cell's load that belongs to undecided tasks.
+// removableLoad returns the part of a cell's load that belongs to undecided tasks. With the last one of
+// an application its reservation goes, too.
 func removableLoad(s *branchSearch, v openViolation) (n int64) {
+	if s.reserved != nil {
+		n = s.reserved[s.problem.cellIndex(v.instance, v.dim)]
+	}
 	for _, t := range s.problem.instances[v.instance].tasks {
 		if s.isUndecided(t) {
 			n += s.problem.tasks[t].amountOf(v.dim)
@@ -158,6 +169,9 @@ func coverCost(s *branchSearch, v openViolation, need int64, allowed int) (cost,
 		}
 	}
 	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(b.relief, a.relief) })
+	if s.reserved != nil { // may go with tasks of any size
+		need = max(0, need-s.reserved[s.problem.cellIndex(v.instance, v.dim)])
+	}
 	for rest := need; rest > 0 && moves < len(items); moves++ {
 		rest -= items[moves].relief
 	}

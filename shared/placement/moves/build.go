@@ -11,7 +11,6 @@ import (
 	"berth/shared/placement"
 	"berth/shared/placement/domain"
 	"berth/shared/placement/eligibility"
-	"berth/shared/snapshot"
 )
 
 // newProblem copies the problem from the snapshot, so that searches can change loads and domains
@@ -29,12 +28,6 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 		}
 	}
 	e.addParents(owners)
-	for name, o := range owners {
-		if e.snap.Application(o.Spec.Application) != nil { // its limits are about tasks on several instances
-			o.Fixed = true
-			owners[name] = o
-		}
-	}
 	m.Owners = owners
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		for _, l := range owners[name].Spec.Loads {
@@ -46,6 +39,7 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 		domainsByKey: map[string]*domain.Domains{}, matchesByKey: map[string][]uint8{},
 	}
 	p.nameMetrics(e.snap.MetricNames())
+	p.nameApplications(e.snap.Applications())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
 	p.linkOwners(numbers)
@@ -91,6 +85,7 @@ func (p *problem) addInstances(e *Planner) map[string]int32 {
 		at[p.instances[i].id] = int32(i)
 		p.addInstanceCells(int32(i))
 	}
+	p.countApplications(e.snap.Applications())
 	return at
 }
 
@@ -109,24 +104,12 @@ func (p *problem) addInstanceCells(i int32) {
 		set(dimENI, int64(*n-v.ENIs), int64(*n), int64(*n))
 	}
 	for m, dim := range p.dimOf {
-		limit := usableLimit(v, m)
+		limit := v.Limit(m)
 		if p.levels.capacity < 0 {
 			limit = cluster.Limit{Unbuffered: unlimited, Total: unlimited}
 		}
 		set(dim, v.Load(m), limit.Unbuffered, limit.Total)
 	}
-}
-
-// usableLimit returns how much load of a metric the instance takes beside what applications have
-// reserved there and do not use. If that is more than it has, no other load may be there.
-func usableLimit(v *snapshot.InstanceView, metric int) cluster.Limit {
-	limit, reserved := v.Limit(metric), v.ReservedLoad(metric)
-	for _, n := range []*int64{&limit.Unbuffered, &limit.Total} {
-		if *n < unlimited {
-			*n = max(0, *n-reserved)
-		}
-	}
-	return limit
 }
 
 // addOwners adds the owners whose tasks may move, in the order of names, and returns their numbers.
@@ -150,7 +133,7 @@ func (p *problem) addProblemOwner(e *Planner, name string, m Owner, at map[strin
 	}
 	o := problemOwner{
 		name: name, displayName: cmp.Or(m.Name, name), mover: m, maxPerInstance: int(m.Spec.MaxPerInstance()),
-		isAvoided: func(i int) bool { return avoid[i] },
+		isAvoided: func(i int) bool { return avoid[i] }, application: p.applicationNamed(m.Spec.Application),
 	}
 	// A taint NO_SCHEDULE keeps new tasks away, and no others.
 	tolerant := *m.Spec
@@ -275,7 +258,7 @@ func taskAmounts(p *problem, e *Planner, t *cluster.Task) []resourceAmount {
 		}
 	})
 	slices.SortFunc(out, func(a, b resourceAmount) int { return cmp.Compare(a.dim, b.dim) })
-	return out
+	return p.addApplicationAmounts(p.applicationNamed(e.snap.ApplicationOf(t.Owner)), out)
 }
 
 // resourceAmounts returns the amounts of CPU, memory and interfaces that are not 0.
@@ -307,5 +290,5 @@ func requestedAmounts(p *problem, e *Planner, r *placement.Request) []resourceAm
 			out = append(out, resourceAmount{p.dimOf[e.snap.MetricIndex(l.Name)], l.Load})
 		}
 	}
-	return out
+	return p.addApplicationAmounts(p.applicationNamed(r.Spec.Application), out)
 }

@@ -74,9 +74,7 @@ func clearableInstances(s *branchSearch, newcomer int32) []int32 {
 
 // missingAmount returns how much more of a dimension has to become free for the newcomer.
 func (c *clearAttempt) missingAmount(a resourceAmount) int64 {
-	s := c.search
-	cell := s.problem.cellIndex(c.instance, a.dim)
-	return excessOver(s.load[cell]+a.amount, s.loadLimit(s.stage, c.newcomer, cell, a.dim))
+	return missingRoom(c.search.assignment, c.search.stage, c.newcomer, c.instance, a)
 }
 
 // minimumCost returns a lower bound of the cost of clearing the instance, with a little for each
@@ -223,7 +221,7 @@ func (c *clearAttempt) dropUnneeded() {
 	canReturn := func(t int32) bool {
 		for _, a := range newcomer.amounts {
 			cell, back := s.problem.cellIndex(c.instance, a.dim), s.problem.tasks[t].amountOf(a.dim)
-			if s.load[cell]+a.amount+back > s.loadLimit(s.stage, c.newcomer, cell, a.dim) {
+			if usedWith(s.assignment, c.newcomer, c.instance, a)+back > s.loadLimit(s.stage, c.newcomer, cell, a.dim) {
 				return false
 			}
 		}

@@ -13,7 +13,8 @@
 //   - findviolations.go lists what is broken
 //   - search.go tries every way in a small problem, and bound.go cuts off what cannot win;
 //     localsearch.go and clear.go look near each violation in a large one
-//   - assignment.go keeps the score as tasks move; guard.go says what a move may not make worse
+//   - assignment.go keeps the score as tasks move; guard.go says what a move may not make worse;
+//     affinity.go and application.go know the rules about tasks of several owners
 //   - sequence.go orders the moves, explain.go says why each is made
 //
 // Moves that balance a cluster (P15) start at balance.go. balancing.go translates the problem for

@@ -56,6 +56,12 @@ func remainingViolations(s *assignment, violations []openViolation) []openViolat
 		for _, u := range append(separableTasks(s, t), t) {
 			add(openViolation{kind: separatedTask, task: u, owner: s.problem.tasks[u].owner, instance: s.at[u]})
 		}
+		if a := s.problem.applicationOf(t); a != noApplication {
+			add(openViolation{kind: scatteredApplication, application: a, instance: -1, owner: -1, task: -1})
+			for _, r := range s.problem.applications[a].reservations {
+				add(openViolation{kind: overloadedCell, instance: s.at[t], dim: r.dim, owner: -1, task: -1})
+			}
+		}
 		if s.problem.owners[task.owner].domains != nil {
 			add(openViolation{kind: faultDomains, owner: task.owner, instance: -1, task: -1})
 			add(openViolation{kind: upgradeDomains, owner: task.owner, instance: -1, task: -1})
@@ -86,7 +92,11 @@ func describeViolation(s *assignment, v openViolation) Violation {
 	case overloadedCell:
 		c := s.problem.cellIndex(v.instance, v.dim)
 		out.Rule, out.Metric, out.Have, out.Limit = placement.RuleCapacity, s.problem.names[v.dim],
-			s.load[c]-s.problem.endingLoad[c], s.problem.unbuffered[c]
+			s.load[c]-s.problem.endingLoad[c], limitOf(s, c)
+	case scatteredApplication:
+		a := &s.problem.applications[v.application]
+		out.Rule, out.Application, out.Have, out.Limit = placement.RuleApplication, a.name,
+			int64(s.uses[v.application].nodes), int64(a.maximumNodes)
 	case faultDomains:
 		out.Rule, out.Have = placement.RuleFault, int64(s.domainExcess(v))
 	case upgradeDomains:
@@ -137,6 +147,8 @@ func explainMove(s *assignment, m plannedMove) string {
 			s.ownerTasksOn(task.owner, task.initial), s.problem.owners[task.owner].maxPerInstance, purpose)
 	case overloadedCell:
 		return describeLoad(s, v.dim, task.initial, "") + purpose + describeLoad(s, v.dim, m.to, "; ")
+	case scatteredApplication:
+		return explainGathering(s, v.application) + purpose
 	case separatedTask:
 		return explainReunion(s, v.task)
 	case missingGPU, portConflict:
@@ -163,7 +175,7 @@ func describeLoad(s *assignment, dim, i int32, prefix string) string {
 	}
 	limit := "no limit"
 	if s.problem.unbuffered[c] < unlimited {
-		limit = fmt.Sprint(s.problem.unbuffered[c] / scale)
+		limit = fmt.Sprint(limitOf(s, c) / scale)
 		if s.problem.total[c] != s.problem.unbuffered[c] {
 			limit += " without the buffer"
 		}

@@ -10,10 +10,11 @@ import (
 
 // An openViolation is a violation by the numbers of the problem, which moving a task may repair.
 type openViolation struct {
-	kind     violationKind
-	instance int32
-	dim      int32 // of an overloaded cell
-	owner    int32
+	kind        violationKind
+	instance    int32
+	dim         int32 // of an overloaded cell
+	owner       int32
+	application int32 // that is scattered
 	// task is the mismatched or unplaced one. If a move caused the violation, it is the task that
 	// moved.
 	task int32
@@ -23,11 +24,12 @@ type openViolation struct {
 type violationKind uint8
 
 const (
-	unplacedTask   violationKind = iota // a newcomer without an instance
-	mismatchedTask                      // on an instance that lacks what the task requires
-	separatedTask                       // on an instance without a task of its parent
-	sharedInstance                      // more tasks of an owner on an instance than may share it
-	overloadedCell                      // more load on an instance than the limit of a dimension
+	unplacedTask         violationKind = iota // a newcomer without an instance
+	mismatchedTask                            // on an instance that lacks what the task requires
+	separatedTask                             // on an instance without a task of its parent
+	sharedInstance                            // more tasks of an owner on an instance than may share it
+	overloadedCell                            // more load on an instance than the limit of a dimension
+	scatteredApplication                      // tasks on more instances than the application may be on
 	faultDomains
 	upgradeDomains
 	missingGPU // only moves cause this one and the next
@@ -52,6 +54,12 @@ func findViolations(s *assignment) []openViolation {
 	}
 	for i := range s.problem.instances {
 		out = findViolationsOn(s, int32(i), out)
+	}
+	for a := range s.problem.applications {
+		if surplusNodes(s, int32(a)) > 0 {
+			out = append(out, openViolation{kind: scatteredApplication, application: int32(a), instance: -1, owner: -1,
+				task: -1})
+		}
 	}
 	for o := range s.problem.owners {
 		v := openViolation{kind: faultDomains, owner: int32(o), instance: -1, task: -1}
@@ -121,6 +129,8 @@ func isStillBroken(s *assignment, v openViolation) bool {
 	case overloadedCell:
 		_, unbuffered := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 		return unbuffered > 0
+	case scatteredApplication:
+		return surplusNodes(s, v.application) > 0
 	}
 	return s.domainExcess(v) > 0
 }
@@ -130,7 +140,7 @@ func canHelpRepair(s *assignment, v openViolation, t int32) bool {
 	task := &s.problem.tasks[t]
 	switch v.kind {
 	case overloadedCell:
-		return task.amountOf(v.dim) > 0
+		return task.uses(v.dim)
 	case sharedInstance:
 		return task.owner == v.owner
 	case missingGPU:
@@ -152,6 +162,12 @@ func (t *problemTask) amountOf(dim int32) int64 {
 	return 0
 }
 
+// uses reports whether the instance may have more left of the dimension without the task: it has an
+// amount, which is 0 if its application may have reserved some.
+func (t *problemTask) uses(dim int32) bool {
+	return slices.ContainsFunc(t.amounts, func(a resourceAmount) bool { return a.dim == dim })
+}
+
 // repairCandidates returns the tasks whose move may help with the violation, decided or not.
 func repairCandidates(s *assignment, v openViolation) []int32 {
 	switch v.kind {
@@ -161,6 +177,8 @@ func repairCandidates(s *assignment, v openViolation) []int32 {
 		return reunitingTasks(s, v.task)
 	case faultDomains, upgradeDomains:
 		return s.problem.owners[v.owner].tasks
+	case scatteredApplication:
+		return s.problem.applications[v.application].tasks
 	}
 	return s.problem.instances[v.instance].tasks
 }

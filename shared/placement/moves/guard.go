@@ -74,7 +74,7 @@ func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
 	if s.problem.tasks[t].initial < 0 {
 		return limit
 	}
-	return max(limit, s.problem.load[c])
+	return max(limit, s.problem.usedOf(c))
 }
 
 // findWorsened returns something that the moves so far have made worse than it was; must says that
@@ -96,15 +96,20 @@ func worsenedByMove(s *assignment, g searchStage, t int32) (v openViolation, mus
 	for _, a := range task.amounts {
 		c := s.problem.cellIndex(i, a.dim)
 		v = openViolation{kind: overloadedCell, instance: i, dim: a.dim, owner: -1, task: t}
-		if s.load[c] > s.loadLimit(g, t, c, a.dim) {
+		if usedOf(s, c) > s.loadLimit(g, t, c, a.dim) && !fillsReservation(s, t, i, a.dim) {
 			return v, true
 		}
-		if _, beyond := s.cellExcessOf(c); beyond > 0 && s.load[c] > s.problem.load[c] && bestTaskToMove(s, v) >= 0 {
+		if _, beyond := s.cellExcessOf(c); beyond > 0 && usedOf(s, c) > s.problem.usedOf(c) &&
+			bestTaskToMove(s, v) >= 0 {
 			return v, false
 		}
 	}
 	if s.problem.owners[task.owner].maxPerInstance > 0 && s.ownerTasksOn(task.owner, i) > s.taskLimit(t, i) {
 		return openViolation{kind: sharedInstance, instance: i, owner: task.owner, task: t}, true
+	}
+	if isScatteredBy(s, t) {
+		return openViolation{kind: scatteredApplication, application: s.problem.applicationOf(t), instance: i,
+			owner: -1, task: t}, true
 	}
 	if task.needs.GPUs > 0 && !s.gpusSuffice(i) {
 		return openViolation{kind: missingGPU, instance: i, owner: -1, task: t}, true
@@ -154,12 +159,13 @@ func worsenedDomains(s *assignment, t int32) [2]bool {
 func mayStay(s *assignment, g searchStage, t int32) bool {
 	task, i := &s.problem.tasks[t], s.at[t]
 	for _, a := range task.amounts {
-		if c := s.problem.cellIndex(i, a.dim); s.load[c] > s.loadLimit(g, t, c, a.dim) {
+		if c := s.problem.cellIndex(i, a.dim); usedOf(s, c) > s.loadLimit(g, t, c, a.dim) &&
+			!fillsReservation(s, t, i, a.dim) {
 			return false
 		}
 	}
 	if s.problem.owners[task.owner].maxPerInstance > 0 && s.ownerTasksOn(task.owner, i) > s.taskLimit(t, i) ||
-		task.needs.GPUs > 0 && !s.gpusSuffice(i) ||
+		isScatteredBy(s, t) || task.needs.GPUs > 0 && !s.gpusSuffice(i) ||
 		len(task.ports) > 0 && s.portsClash(i) {
 		return false
 	}
@@ -228,13 +234,21 @@ func (s *assignment) initialTasksOn(o, i int32) (n int) {
 	return n
 }
 
+// missingRoom returns how much more of a dimension the instance would need for the task.
+func missingRoom(s *assignment, g searchStage, t, i int32, a resourceAmount) int64 {
+	c, used := s.problem.cellIndex(i, a.dim), usedWith(s, t, i, a)
+	if used == usedOf(s, c) { // it fits into what its application has reserved
+		return 0
+	}
+	return excessOver(used, s.loadLimit(g, t, c, a.dim))
+}
+
 // hasRoomFor reports whether the task may run on the instance beside the tasks there. It compares
 // amounts, ports and devices only.
 func (s *assignment) hasRoomFor(g searchStage, t, i int32) bool {
 	task := &s.problem.tasks[t]
 	for _, a := range task.amounts {
-		c := s.problem.cellIndex(i, a.dim)
-		if s.load[c]+a.amount > s.loadLimit(g, t, c, a.dim) {
+		if missingRoom(s, g, t, i, a) > 0 {
 			return false
 		}
 	}

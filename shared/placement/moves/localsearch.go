@@ -88,6 +88,9 @@ func compareBools(a, b bool) int {
 
 // isDestination reports whether tasks of the owner may go to the instance at all.
 func (s *branchSearch) isDestination(owner, i int32) bool {
+	if s.problem.lacksReservation(owner, i) {
+		return false
+	}
 	if s.problem.canHostTaskOf(owner, i) {
 		return true
 	}
@@ -101,7 +104,7 @@ func evaluateDestination(s *branchSearch, t, i int32) destination {
 	out := destination{instance: i, ownTasks: s.ownerTasksOn(task.owner, i), needsRoom: !s.hasRoomFor(s.stage, t, i)}
 	for _, a := range task.amounts {
 		c := s.problem.cellIndex(i, a.dim)
-		load := s.load[c] + a.amount
+		load := usedWith(s.assignment, t, i, a)
 		out.buffer = out.buffer || load > s.problem.unbuffered[c]
 		if limit := s.problem.unbuffered[c]; limit < unlimited {
 			out.fullest = max(out.fullest, float64(load)/float64(max(limit, 1)))
@@ -115,6 +118,8 @@ func (s *branchSearch) rankDestinations(t int32, v openViolation) []int32 {
 	var targets []destination
 	if s.isBoundToParent(t) && s.local != nil {
 		targets = parentDestinations(s, t)
+	} else if s.local != nil && isBoundToNodes(s.assignment, t) {
+		targets = applicationDestinations(s, t)
 	} else if s.local != nil {
 		targets = nearbyDestinations(s, t)
 	} else {
@@ -353,7 +358,8 @@ func canYieldRoom(s *branchSearch, t, i int32) bool {
 	for _, a := range s.problem.tasks[t].amounts {
 		c := s.problem.cellIndex(i, a.dim)
 		limit := s.loadLimit(s.stage, t, c, a.dim)
-		if limit < a.amount || !canRelieve(s.assignment, i, a.dim, a.amount-max(0, limit-s.load[c]), nearDepth) {
+		if limit < a.amount || !canRelieve(s.assignment, i, a.dim,
+			usedWith(s.assignment, t, i, a)-max(limit, usedOf(s.assignment, c)), nearDepth) {
 			return false
 		}
 	}

@@ -40,10 +40,13 @@ type Violation struct {
 	Instance string // capacity, instance shared, placement
 	Owner    string // instance shared, placement, affinity and domain rules
 	Task     string // placement and affinity: its id
-	Metric   string // capacity: the metric, or CPU, MEMORY, ENI
+	// Application is the one that is on too many instances.
+	Application string
+	Metric      string // capacity: the metric, or CPU, MEMORY, ENI
 	// Have and Limit are, for capacity, the load and how much is taken without the buffer; for
-	// shared instances, the tasks and how many may share it; for domain rules, how many tasks are
-	// too many or too few, and 0.
+	// shared instances, the tasks and how many may share it; for applications, the instances with
+	// their tasks and how many there may be; for domain rules, how many tasks are too many or too
+	// few, and 0.
 	Have, Limit int64
 }
 
@@ -59,6 +62,8 @@ func (v Violation) String() string {
 		return fmt.Sprintf("task %s is on instance %s, which has no task of the service that it is to be beside",
 			v.Task,
 			v.Instance)
+	case placement.RuleApplication:
+		return fmt.Sprintf("application %s is on %d instances, which is more than %d", v.Application, v.Have, v.Limit)
 	case placement.RuleOccupied:
 		return fmt.Sprintf("instance %s has %d tasks, which is more than %d", v.Instance, v.Have, v.Limit)
 	case placement.RuleFault, placement.RuleUpgrade:

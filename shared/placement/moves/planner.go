@@ -56,10 +56,12 @@ func (p *Planner) PlanMoves(m Request) *Plan {
 
 // MakeRoom returns the moves that let tasks run which fit nowhere at present (P11): the most tasks,
 // then the least cost, then the fewest moves. Places includes instances for tasks that need no
-// move. It moves nothing if the configuration keeps tasks in place, and for tasks of an application,
-// whose limits moves do not know.
+// move. It moves nothing if the configuration keeps tasks in place. Of tasks of an application it places as
+// many as there may be in all.
 func (p *Planner) MakeRoom(r placement.Request, m Request) *Plan {
-	if p.snap.Configuration.KeepInPlace || p.snap.Application(r.Spec.Application) != nil {
+	_, more := placement.ApplicationRoom(p.engine, r.Spec)
+	r.Count = min(r.Count, more)
+	if p.snap.Configuration.KeepInPlace {
 		m.Keep = func(*cluster.Task) bool { return true }
 	}
 	p.engine.Sync()

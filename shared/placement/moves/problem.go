@@ -25,12 +25,16 @@ type problem struct {
 	endingLoad    []int64
 	unbuffered    []int64 // per cell, unlimited if there is none
 	total         []int64
+	reserved      []int64 // per cell, for applications that do not use it; nil without applications
 	tasks         []problemTask
 	owners        []problemOwner
 	levels        priorityLevels
 	budget        int   // moves of one plan
 	configuration int64 // revision of the cluster's
 	hasAffinity   bool  // of some owner
+	applications  []problemApplication
+	// firstApplicationDim is the first dimension of an application's load.
+	firstApplicationDim int32
 
 	domainsByKey map[string]*domain.Domains // see [ownerDomains]
 	matchesByKey map[string][]uint8         // per instance: 0 unknown, 1 no, 2 yes; see [staticMatcher]
@@ -105,6 +109,7 @@ type problemOwner struct {
 	parent         int32           // that its tasks have to be beside; -1 for none
 	children       []int32         // owners that it is the parent of
 	domains        *domain.Domains // nil if no domain rule applies
+	application    int32           // that limits its tasks; noApplication for none
 	// matches reports that the instance satisfies the tasks' requirements. suits reports that it
 	// may have one more: requirements may be off, and taints count. isAvoided reports that it gets
 	// none all the same.
@@ -140,6 +145,7 @@ func (p *problem) attachTasks() {
 		o := &p.owners[task.owner]
 		o.tasks = append(o.tasks, int32(t))
 		if task.initial < 0 {
+			p.attachToApplication(int32(t))
 			continue
 		}
 		here := &p.instances[task.initial]
@@ -147,6 +153,7 @@ func (p *problem) attachTasks() {
 		avoided := o.isAvoided(int(task.initial))
 		task.mismatched = here.givesTasks && !avoided && p.levels.placement >= 0 && !o.matches(int(task.initial))
 		task.movable = task.movable && here.givesTasks && !avoided
+		p.attachToApplication(int32(t))
 		if o.domains != nil {
 			o.domains.AddTasks(int(task.initial), 1)
 		}

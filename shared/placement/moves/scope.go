@@ -66,7 +66,7 @@ func affectedInstances(p *problem, r *placement.Request, e *Planner) map[int32]b
 	out, wanted := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {
 		for dim := range int32(p.dimensionCount()) {
-			if c := p.cellIndex(i, dim); p.instances[i].givesTasks && p.load[c] > p.unbuffered[c] {
+			if c := p.cellIndex(i, dim); p.instances[i].givesTasks && p.usedOf(c) > p.unbuffered[c] {
 				out[i], wanted[dim] = true, scopeRoom
 			}
 		}
@@ -93,7 +93,7 @@ func roomiestInstances(p *problem, dim int32, most int) []int32 {
 			all = append(all, i)
 		}
 	}
-	left := func(i int32) int64 { return p.total[p.cellIndex(i, dim)] - p.load[p.cellIndex(i, dim)] }
+	left := func(i int32) int64 { return p.total[p.cellIndex(i, dim)] - p.usedOf(p.cellIndex(i, dim)) }
 	slices.SortFunc(all, func(a, b int32) int { return cmp.Or(cmp.Compare(left(b), left(a)), cmp.Compare(a, b)) })
 	return all[:min(len(all), most)]
 }
@@ -114,6 +114,11 @@ func affectedTasks(p *problem, e *Planner, m *Request, affected map[int32]bool) 
 			if o, moves := m.Owners[t.Owner]; moves && o.Spec.MaxPerInstance() > 0 {
 				wholeOwners[t.Owner] = true
 			}
+		}
+	}
+	for name, o := range m.Owners {
+		if a := p.applicationNamed(o.Spec.Application); a != noApplication && p.applications[a].isScattered() {
+			wholeOwners[name] = true
 		}
 	}
 	addRelatives(p, m, affected, wholeOwners)

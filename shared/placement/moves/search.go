@@ -108,6 +108,8 @@ func isExhausted(s *branchSearch, v openViolation) bool {
 		return false
 	case v.kind == separatedTask:
 		owner = s.problem.owners[v.owner].parent
+	case v.kind == scatteredApplication:
+		return hasKeptEnough(s, v.application)
 	case v.kind != faultDomains && v.kind != upgradeDomains:
 		return false
 	}
@@ -172,7 +174,7 @@ func (n *localSearch) canImprove(s *branchSearch, v openViolation, t int32) bool
 		return true
 	}
 	c := s.problem.cellIndex(v.instance, v.dim)
-	return canRelieve(s.assignment, v.instance, v.dim, s.load[c]-s.loadLimit(s.stage, v.task, c, v.dim),
+	return canRelieve(s.assignment, v.instance, v.dim, usedOf(s.assignment, c)-s.loadLimit(s.stage, v.task, c, v.dim),
 		n.depth-s.displaced)
 }
 
@@ -253,9 +255,11 @@ func repairCost(s *assignment, v openViolation, t int32) [2]float64 {
 	task := &s.problem.tasks[t]
 	switch v.kind {
 	case overloadedCell:
-		n := task.amountOf(v.dim)
+		n := max(1, task.amountOf(v.dim))
 		_, beyond := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 		return [2]float64{float64(task.cost) / float64(min(n, max(beyond, 1))), -float64(n)}
+	case scatteredApplication:
+		return gatherCost(s, v.application, t)
 	case faultDomains, upgradeDomains:
 		domains := s.problem.owners[v.owner].domains
 		if task.initial < 0 {

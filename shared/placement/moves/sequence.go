@@ -60,7 +60,8 @@ func (q *sequencer) nextReady() (best int, mode Mode) {
 		if !mayJoinParent(q.assignment, stageKeep, step.task, step.to) {
 			r += 8 // the parent comes first
 		}
-		if from := q.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
+		if from := q.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) ||
+			!keepsNodes(q.assignment, step.task, step.to) {
 			r++
 		}
 		if best < 0 || r < rank {
@@ -99,7 +100,7 @@ func (q *sequencer) movesAwaited(step plannedMove) []int {
 	}
 	for _, a := range task.amounts {
 		c := q.problem.cellIndex(step.to, a.dim)
-		load := q.load[c] + a.amount
+		load := usedWith(q.assignment, step.task, step.to, a)
 		for _, n := range leaving {
 			load += q.problem.tasks[q.out[n].task].amountOf(a.dim)
 		}
@@ -192,7 +193,8 @@ func (q *sequencer) waitingInstance(step plannedMove) int32 {
 	d := q.problem.owners[owner].domains
 	for i := range int32(len(q.problem.instances)) {
 		if i != step.to && i != from && q.problem.canHostTaskOf(owner, i) && !q.isInvolved(i) &&
-			mayJoinParent(q.assignment, stageKeep, step.task, i) && q.hasRoomFor(stageKeep, step.task, i) &&
+			!q.problem.lacksReservation(owner, i) && mayJoinParent(q.assignment, stageKeep, step.task, i) &&
+			keepsNodes(q.assignment, step.task, i) && q.hasRoomFor(stageKeep, step.task, i) &&
 			q.fitsUnbuffered(step.task, i) &&
 			(d == nil || d.MayMove(int(from), int(i))) {
 			return i
@@ -211,7 +213,7 @@ func (q *sequencer) isInvolved(i int32) bool {
 // fitsUnbuffered reports whether the instance stays within its limits without the buffer.
 func (q *sequencer) fitsUnbuffered(t, i int32) bool {
 	for _, a := range q.problem.tasks[t].amounts {
-		if c := q.problem.cellIndex(i, a.dim); q.load[c]+a.amount > q.problem.unbuffered[c] {
+		if c := q.problem.cellIndex(i, a.dim); usedWith(q.assignment, t, i, a) > q.problem.unbuffered[c] {
 			return false
 		}
 	}

@@ -58,6 +58,7 @@ func haveSamePlan(p *problem, o *problem) bool {
 	return p.configuration == o.configuration && p.budget == o.budget &&
 		slices.Equal(p.names, o.names) && slices.Equal(p.load, o.load) && slices.Equal(p.endingLoad, o.endingLoad) &&
 		slices.Equal(p.unbuffered, o.unbuffered) && slices.Equal(p.total, o.total) &&
+		slices.Equal(p.reserved, o.reserved) && slices.EqualFunc(p.applications, o.applications, isSameApplication) &&
 		slices.EqualFunc(p.owners, o.owners, func(a, b problemOwner) bool {
 			return a.name == b.name && a.mover == b.mover
 		}) &&

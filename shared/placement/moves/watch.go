@@ -28,6 +28,8 @@ type violationWatch struct {
 	// Most of its request.
 	emptyPlan     *Plan
 	emptyPlanMost int
+	// surplusNodes is on how many instances too many applications had tasks.
+	surplusNodes int
 }
 
 // An ownerFinding is what was found of one owner's tasks.
@@ -92,12 +94,12 @@ func exceedsCapacity(v *snapshot.InstanceView) bool {
 	if v.CPU < 0 || v.Memory < 0 || v.ENIs < 0 {
 		return true
 	}
-	for m := range v.Loads {
-		if v.Loads[m] > usableLimit(v, m).Unbuffered {
+	for m := range v.Limits {
+		if limit := v.Limits[m].Unbuffered; limit < unlimited && v.Load(m) > limit-v.ReservedLoad(m) {
 			return true
 		}
 	}
-	return false
+	return v.ExceedsApplication()
 }
 
 // restartWatch forgets everything and checks all instances.
@@ -127,7 +129,11 @@ func (p *Planner) findsNothing(m *Request) bool {
 		w.owners, w.emptyPlan = map[string]*ownerFinding{}, nil
 		clear(w.children)
 	}
-	broken := false
+	surplus := placement.SurplusNodes(p.engine)
+	if surplus != w.surplusNodes {
+		w.surplusNodes, w.emptyPlan = surplus, nil
+	}
+	broken := surplus > 0
 	for name, owner := range m.Owners {
 		finding := w.owners[name]
 		if finding == nil || finding.stale || finding.mover != owner ||

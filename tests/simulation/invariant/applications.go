@@ -2,6 +2,8 @@ package invariant
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/tests/simulation/coverage"
@@ -100,6 +102,7 @@ func (h *RowHistory) applicationRefuses(spec *TaskSpec, i *cluster.Instance, q R
 // reservedOn returns how much of the metric applications have reserved on the instance and do not
 // use. joins, if not nil, has one more task there.
 func (h *RowHistory) reservedOn(i *cluster.Instance, metric string, q RoomQuery, joins *TaskSpec) (reserved int64) {
+	unbuffered, _ := metricLimits(h.ConfigurationRow(), i, metric)
 	for name, a := range h.ConfigurationRow().Applications {
 		used, tasks := map[string]int64{}, 0
 		for _, t := range h.tasksHolding(i, q) {
@@ -108,12 +111,16 @@ func (h *RowHistory) reservedOn(i *cluster.Instance, metric string, q RoomQuery,
 				h.addLoads(used, t)
 			}
 		}
+		reservation := a.Metrics[metric].Reservation
+		if tasks > 0 { // it may have been raised
+			reservation = min(reservation, unbuffered)
+		}
 		if joins != nil && joins.Rules.Application == name {
 			tasks++
 			used[metric] += joins.loadOf(metric)
 		}
 		if tasks > 0 {
-			reserved += max(0, a.Metrics[metric].Reservation-used[metric])
+			reserved += max(0, reservation-used[metric])
 		}
 	}
 	return reserved
@@ -122,17 +129,17 @@ func (h *RowHistory) reservedOn(i *cluster.Instance, metric string, q RoomQuery,
 // checkApplication checks a new task against the limits of its application, and its room against what
 // applications have reserved. What ended or drained recently may have been counted otherwise.
 func (c *Checker) checkApplication(p *newPlacement) {
-	if len(c.ConfigurationRow().Applications) == 0 || p.Task.Replaces != "" || !c.isCertain() {
+	if len(c.ConfigurationRow().Applications) == 0 || !c.isCertain() {
 		return
 	}
 	without := RoomQuery{Without: p.later}
 	if c.IsLimited(p.spec) {
 		c.cover(coverage.Limited)
 	}
-	if why := c.applicationRefuses(p.spec, p.instance, without); why != "" {
+	if why := c.applicationRefuses(p.spec, p.instance, without); why != "" && p.Task.Replaces == "" {
 		c.Fail("invariant 5: task %s of %q was placed on instance %s: %s", p.Task.ID, p.Task.Service, p.instance.ID, why)
 	}
-	if c.ConfigurationRow().Priorities.Capacity != 0 {
+	if c.checkApplicationOfMove(p, without); c.ConfigurationRow().Priorities.Capacity != 0 {
 		return
 	}
 	used := c.usageOf(p.instance, without)
@@ -145,4 +152,85 @@ func (c *Checker) checkApplication(p *newPlacement) {
 				p.Task.ID, p.Task.Service, p.instance.ID, used.metrics[metric]+load, metric, after, total)
 		}
 	}
+}
+
+// checkApplicationOfMove checks a task that replaces another one against the limits of its application
+// per instance: while both run, their load counts twice. It may take the application to as many
+// instances as before, if these were too many.
+func (c *Checker) checkApplicationOfMove(p *newPlacement, q RoomQuery) {
+	a, limited := c.limitsOf(p.spec)
+	if !limited || p.Task.Replaces == "" {
+		return
+	}
+	application := p.spec.Rules.Application
+	here := map[string]int64{}
+	for _, t := range c.tasksHolding(p.instance, q) {
+		if c.belongsTo(application, t) {
+			c.addLoads(here, t)
+		}
+	}
+	for metric, m := range a.Metrics {
+		if load := p.spec.loadOf(metric); load > 0 && m.NodeCapacity > 0 && here[metric]+load > m.NodeCapacity {
+			c.Fail("invariant 5: task %s of %q moves to instance %s, where application %s has %d of %s, and %d more of %d",
+				p.Task.Replaces, p.Task.Service, p.instance.ID, application, here[metric], metric, load, m.NodeCapacity)
+		}
+	}
+	before := len(c.useOfApplication(application, p.later).instances)
+	moved := maps.Clone(p.later)
+	if moved == nil {
+		moved = map[string]bool{}
+	}
+	moved[p.Task.Replaces] = true
+	after := c.useOfApplication(application, moved).instances
+	after[p.instance.ID] = true
+	if a.MaximumNodes > 0 && len(after) > max(a.MaximumNodes, before) {
+		c.Fail("invariant 5: with the move of task %s of %q, application %s is on %d instances of %d", p.Task.Replaces,
+			p.Task.Service, application, len(after), a.MaximumNodes)
+	}
+}
+
+// exceededApplication describes a limit of an application that its tasks exceed where they are, or returns
+// "".
+func (h *RowHistory) exceededApplication(without map[string]bool) string {
+	applications := h.ConfigurationRow().Applications
+	for _, name := range slices.Sorted(maps.Keys(applications)) {
+		most := applications[name].MaximumNodes
+		if n := len(h.useOfApplication(name, without).instances); most > 0 && n > most {
+			return fmt.Sprintf("application %s is on %d instances of %d", name, n, most)
+		}
+		for _, i := range h.sortedInstances() {
+			if why := h.ExceededByApplication(name, i, without); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// ExceededByApplication describes a metric of which the application's tasks use more on the instance than
+// they may, or returns "".
+func (h *RowHistory) ExceededByApplication(name string, i *cluster.Instance, without map[string]bool) string {
+	here := map[string]int64{}
+	for _, t := range h.tasksHolding(i, RoomQuery{Without: without}) {
+		if h.belongsTo(name, t) {
+			h.addLoads(here, t)
+		}
+	}
+	metrics := h.ConfigurationRow().Applications[name].Metrics
+	for _, metric := range slices.Sorted(maps.Keys(metrics)) {
+		if most := metrics[metric].NodeCapacity; most > 0 && here[metric] > most {
+			return fmt.Sprintf("application %s has %d of %s on instance %s, which is above %d", name, here[metric],
+				metric, i.ID, most)
+		}
+	}
+	return ""
+}
+
+// IsScattered reports whether the application of the spec is on more instances than it may be, and on
+// fewer without the task.
+func (h *RowHistory) IsScattered(spec *TaskSpec, t *cluster.Task) bool {
+	a, limited := h.limitsOf(spec)
+	n := len(h.useOfApplication(spec.Rules.Application, nil).instances)
+	return limited && a.MaximumNodes > 0 && n > a.MaximumNodes &&
+		len(h.useOfApplication(spec.Rules.Application, map[string]bool{t.ID: true}).instances) < n
 }

@@ -134,6 +134,9 @@ func (h *RowHistory) findViolation(without map[string]bool) string {
 			return why
 		}
 	}
+	if why := h.exceededApplication(without); why != "" {
+		return why
+	}
 	for _, s := range h.ActiveReplicaServices() {
 		spec := h.SpecOfService(s)
 		if spec == nil {
