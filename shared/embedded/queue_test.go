@@ -45,6 +45,20 @@ func TestQueueDeliversBatches(t *testing.T) {
 		w.run(time.Minute)
 		equal(t, "deliveries", got, []delivery{{"2s", "0 1 2"}, {"5s", "3 4 5"}, {"11s", "6"}, {"25s", "7"}})
 	})
+	t.Run("UpToThePayloadOfAnInvocation", func(t *testing.T) {
+		w := open(t, template(readsJobs("BatchSize: 10"), jobs), nil)
+		var got []int
+		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
+			got = append(got, len(m))
+			return nil
+		}
+		w.runtime.Start()
+		for range 8 {
+			w.send("Jobs", strings.Repeat("x", 1<<20), 0)
+		}
+		w.run(time.Minute)
+		equal(t, "messages of each invocation", got, []int{6, 2})
+	})
 	t.Run("AfterTheDelay", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
 		var got []delivery
