@@ -407,7 +407,9 @@ func TestManagedScaling_ExaminesNewProviders(t *testing.T) {
 			}
 			_, err = s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
 			wantCode(t, err, cluster.CodeInvalidParameter,
-				"The specified capacity provider 'q' is not in an ACTIVE state. Specify a valid capacity provider and try again.")
+				"The specified capacity provider 'q' is not in an ACTIVE state. Specify a valid capacity provider and try "+
+					"again. It could not be created. ")
+			wantCode(t, err, cluster.CodeInvalidParameter, c.text)
 			want(t, "attachments without it", s.status(t), cluster.AttachmentsComplete)
 			gone, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "q")
 			want(t, "error", err, nil)

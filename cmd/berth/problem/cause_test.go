@@ -106,3 +106,23 @@ func TestRemediesOfADaemonService(t *testing.T) {
 		})
 	}
 }
+
+// A value that no instance has may be right, and its instances gone: the nearest one is an offer. A
+// name that no instance has is a mistake.
+func TestNearestValueIsAnOffer(t *testing.T) {
+	for expression, want := range map[string]string{
+		"attribute:rack == r2": "Use the nearest value instead, if that is right",
+		"attribute:rak == r1":  "Correct the constraint",
+	} {
+		w := newWorld()
+		w.instance(1)
+		w.service("web", 1, func(s *cluster.Service) {
+			s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: expression}}
+		})
+		found := w.find(t)
+		if len(found) == 0 || len(found[0].Help) == 0 || found[0].Help[0].What != want ||
+			!strings.Contains(found[0].Help[0].Command, "attribute:rack == r1") {
+			t.Errorf("%s: got %+v, want the remedy %q", expression, found, want)
+		}
+	}
+}

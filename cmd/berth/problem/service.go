@@ -184,7 +184,11 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 				list = append(list, QuoteArgument("type=memberOf,expression="+c.Expression))
 			}
 		}
-		return Help{"Correct the constraint", f.aws("update-service --service %s --placement-constraints %s", s.Name,
+		what := "Correct the constraint"
+		if u.Value != "" { // often no typo: the last such instance is gone
+			what = "Use the nearest value instead, if that is right"
+		}
+		return Help{what, f.aws("update-service --service %s --placement-constraints %s", s.Name,
 			strings.Join(list, " "))}
 	}
 	return Help{"See what the instances have", f.berth("instance --output wide")}

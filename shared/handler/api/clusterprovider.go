@@ -208,13 +208,18 @@ func (a *ClusterProviders) claimWrites(
 }
 
 // checkClaimable refuses to associate a provider that could not be created or is being deleted, and
-// one with managed scaling that another cluster has (C7).
+// one with managed scaling that another cluster has (C7). It says why the provider could not be
+// created.
 func checkClaimable(p *cluster.CapacityProvider, clusterName string) error {
 	if p.UpdateStatus == cluster.ProviderDeleting ||
 		p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
+		why := ""
+		if p.UpdateStatus != cluster.ProviderDeleting {
+			why = " It could not be created. " + p.GroupProblem
+		}
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and "+
-				"try again.", p.Name)
+				"try again.%s", p.Name, why)
 	}
 	if p.Scaling.Enabled && len(p.Clusters) > 0 && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
