@@ -364,7 +364,7 @@ func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 	if !ok || !t.IsActive() {
 		return "", "task " + t.ID + " stays"
 	}
-	at, why := c.try.findPlacement(mover)
+	at, why := c.try.findPlacement(mover, t)
 	if why != nil {
 		return "", fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, why)
 	}

@@ -94,6 +94,28 @@ func TestConsolidation(t *testing.T) {
 		expect(t, "drain", fmt.Sprint(d.Drain), "[]")
 		contains(t, "why", why(d, "i-2"), "task t2-0 of service web fits nowhere else")
 	})
+	t.Run("WithTheLoadThatATaskHasReported", func(t *testing.T) {
+		for reported, want := range map[int64]string{20: "[c-2]", 21: "[]"} {
+			w := newWorld(web("web", 4, ""), often)
+			hundred := with(func(c *cluster.Capacity) { c.Metrics = map[string]int64{"m": 100} })
+			w.instance(1, 3, hundred)
+			w.instance(2, 1, hundred)
+			mover := w.movers["web"]
+			mover.Spec.Loads = []cluster.Metric{{Name: "m", Load: 5}}
+			for _, r := range w.rows {
+				if task, ok := r.(*cluster.Task); ok {
+					task.Reported = map[string]int64{"m": 20}
+					if task.ID == "t1-0" {
+						task.Reported = map[string]int64{"m": 40}
+					}
+					if task.ID == "t2-0" {
+						task.Reported = map[string]int64{"m": reported}
+					}
+				}
+			}
+			expect(t, fmt.Sprint("drain with ", reported), fmt.Sprint(w.decide().Drain), want)
+		}
+	})
 	t.Run("NotUnlessEnabled", func(t *testing.T) {
 		w := newWorld(lightlyUsed, web("web", 5, ""))
 		d := w.decide()

@@ -34,7 +34,7 @@ func WhyNoRoom(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving [
 	}
 	slices.SortFunc(load, compareHardToPlace)
 	for _, t := range load {
-		at, why := try.findPlacement(movers[t.Owner])
+		at, why := try.findPlacement(movers[t.Owner], t)
 		if why != nil {
 			return fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, why)
 		}

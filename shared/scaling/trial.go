@@ -3,6 +3,8 @@ package scaling
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -52,14 +54,33 @@ func (t *simulation) addTask(spec *placement.Spec, at placement.Placement, old *
 	t.steps = append(t.steps, simulationStep{row: next})
 }
 
-// findPlacement returns where placement would put one more of the tasks that may be moved, or why
-// it has no room for it.
-func (t *simulation) findPlacement(of moves.Owner) (at placement.Placement, why *cluster.Diagnosis) {
-	found := t.engine.Place(placement.Request{Spec: of.Spec, Count: 1, Target: of.Target})
+// findPlacement returns where placement would put a replacement of the task old, or why it has no room
+// for it. The replacement has the loads that the old task has reported: it will report the like, and with
+// its defaults alone it would move again.
+func (t *simulation) findPlacement(of moves.Owner, old *cluster.Task) (at placement.Placement,
+	why *cluster.Diagnosis) {
+	found := t.engine.Place(placement.Request{Spec: withReportedLoads(of.Spec, old), Count: 1, Target: of.Target})
 	if len(found.Placed) == 0 {
 		return at, found.Diagnosis
 	}
 	return found.Placed[0], nil
+}
+
+// withReportedLoads returns the spec with the loads that the task has reported in place of the defaults.
+func withReportedLoads(spec *placement.Spec, t *cluster.Task) *placement.Spec {
+	if len(t.Reported) == 0 {
+		return spec
+	}
+	next := *spec
+	next.Loads = slices.Clone(spec.Loads)
+	for _, name := range slices.Sorted(maps.Keys(t.Reported)) {
+		at := slices.IndexFunc(next.Loads, func(m cluster.Metric) bool { return m.Name == name })
+		if at < 0 {
+			at, next.Loads = len(next.Loads), append(next.Loads, cluster.Metric{Name: name})
+		}
+		next.Loads[at].Load = t.Reported[name]
+	}
+	return &next
 }
 
 // drainInstance makes an instance DRAINING.
