@@ -1,8 +1,12 @@
 package handler_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/shared/cluster"
@@ -117,4 +121,118 @@ func TestPlacement_GoesFirst(t *testing.T) {
 	if waited := w.clock.now.Sub(at); waited == 0 || waited > 5*time.Second {
 		t.Errorf("the next call waited %s, want until the hold has ended", waited)
 	}
+}
+
+// wallClock is the clock of a test's bubble.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func (wallClock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A slowStore commits after 3 ms.
+type slowStore struct {
+	state.Store
+	lost atomic.Int64 // commits for which another one came first
+}
+
+func (s *slowStore) Commit(ctx context.Context, c state.Commit) error {
+	if err := (wallClock{}).Sleep(ctx, 3*time.Millisecond); err != nil {
+		return err
+	}
+	err := s.Store.Commit(ctx, c)
+	if err != nil {
+		s.lost.Add(1)
+	}
+	return err
+}
+
+// Calls of one process that change a cluster take turns in the order in which they come: none loses a
+// race to another, and none waits for those behind it. Calls for other clusters do not wait.
+func TestAPI_CallsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		store := &slowStore{Store: w.store}
+		w.api.State, w.api.Clock = store, wallClock{}
+		const other = "other"
+		w.ecs.clusters[other] = true
+		if err := w.api.Clusters.ClusterCreated(ctx, other); err != nil {
+			t.Fatal(err)
+		}
+		configure := func(ctx context.Context, name string) error {
+			return w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: name}})
+		}
+		begin := time.Now()
+		var all sync.WaitGroup
+		var order []int
+		var mu sync.Mutex
+		for n := range 30 {
+			all.Go(func() {
+				if err := configure(ctx, prod); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, n)
+			})
+			synctest.Wait()
+		}
+		if err := configure(ctx, other); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took != 3*time.Millisecond {
+			t.Errorf("a call for another cluster took %s, want 3ms", took)
+		}
+		gone, leave := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer leave()
+		if err := configure(gone, prod); err == nil {
+			t.Error("a call whose client has left was carried out")
+		}
+		all.Wait()
+		want(t, "lost races", int(store.lost.Load()), 0)
+		for n := range order {
+			want(t, fmt.Sprintf("call %d to end", n), order[n], n)
+		}
+		if took := time.Since(begin); took > 30*8*time.Millisecond {
+			t.Errorf("30 calls took %s", took)
+		}
+	})
+}
+
+// A call whose turn does not come within ten seconds is throttled, and those behind it are not held up.
+func TestAPI_CallsWaitForTheirTurnTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.api.State, w.api.Clock = &spyState{Store: w.store, beforeCommit: func(state.Commit) error {
+			return wallClock{}.Sleep(ctx, time.Minute)
+		}}, wallClock{}
+		configure := func() error {
+			return w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}})
+		}
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			if err := configure(); err != nil {
+				t.Error(err)
+			}
+		})
+		defer slow.Wait()
+		synctest.Wait()
+		begin := time.Now()
+		wantCode(t, configure(), cluster.CodeThrottling, "Rate exceeded")
+		if took := time.Since(begin).Round(100 * time.Millisecond); took != 10*time.Second {
+			t.Errorf("gave up after %s, want 10s", took)
+		}
+		slow.Wait()
+		w.api.State = w.store
+		if err := configure(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -29,7 +29,7 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 // larger node buffer, for example, leaves an instance less to give than a decision under way
 // assumes.
 func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
-	return a.retryRaces(ctx, "configuring cluster "+c.Cluster, func() error {
+	return a.retryNarrowing(ctx, c.Cluster, "configuring cluster "+c.Cluster, func() error {
 		old, err := a.ClusterConfiguration(ctx, c.Cluster)
 		if err != nil {
 			return err

@@ -22,6 +22,8 @@ type Dependencies struct {
 	// NewID returns 32 unique hex digits: the id of a request without a clientToken.
 	// If it is nil, ids are random.
 	NewID func() string
+
+	turns *turns
 }
 
 // A Handler answers Berth's own operations, with a type for each kind of thing. The types are small
@@ -50,6 +52,7 @@ func New(d Dependencies) *Handler {
 	if d.NewID == nil {
 		d.NewID = randomID
 	}
+	d.turns = &turns{calls: map[string][]*turn{}}
 	return &Handler{
 		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d},
 		Deployments: &Deployments{&d}, TaskSets: &TaskSets{&d}, Tasks: &Tasks{&d},

@@ -65,7 +65,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 		}
 		return writes, nil
 	}
-	err = a.retryRaces(ctx, "protecting tasks", func() error {
+	err = a.retryNarrowing(ctx, clusterName, "protecting tasks", func() error {
 		return state.TryNarrowing(ctx, a.State, clusterName, a.Clock.Now(), protect)
 	})
 	if errors.Is(err, errUnchanged) {

@@ -44,7 +44,7 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 		}
 	}
 	var made *cluster.Service
-	err := a.retryRaces(ctx, "creating service "+spec.Name, func() error {
+	err := a.retryNarrowing(ctx, spec.Cluster, "creating service "+spec.Name, func() error {
 		old, err := a.findService(ctx, spec.Cluster, spec.Name)
 		if err != nil {
 			return err

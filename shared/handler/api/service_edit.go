@@ -35,7 +35,7 @@ func (a *Dependencies) editService(
 		return nil, err
 	}
 	var next cluster.Service
-	err := a.retryRaces(ctx, "changing service "+name, func() error {
+	err := a.retryNarrowing(ctx, clusterName, "changing service "+name, func() error {
 		old, err := a.requireService(ctx, clusterName, name)
 		if err != nil {
 			return err
