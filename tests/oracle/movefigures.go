@@ -80,6 +80,12 @@ func (o *MoveOracle) figures() (possible bool, out map[string]figure) {
 	return true, out
 }
 
+// NodesOfShop returns how many instances the application is on, or 0 if their number has no limit.
+func (o *MoveOracle) NodesOfShop() int64 {
+	_, now := o.figures()
+	return now["nodes "+Shop].value
+}
+
 // cellLimits returns what the instance takes of each dimension without the buffer, and in all.
 func (o *MoveOracle) cellLimits(v *cluster.Instance) map[string][2]int64 {
 	out := map[string][2]int64{"CPU": {v.Registered.CPU, v.Registered.CPU}}

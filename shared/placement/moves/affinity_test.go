@@ -236,3 +236,33 @@ func TestParentsStayWhereAChildMayNotMove(t *testing.T) {
 		t.Errorf("left: %v, expected that p1 is not where it should be, and that a is overloaded", p.Unrepaired)
 	}
 }
+
+// Among more instances than a search near the task looks at, it goes to the one with its parent, however
+// full that is. A task that was apart goes elsewhere if that one has no room.
+func TestChildrenFindTheirParentAmongManyInstances(t *testing.T) {
+	m := func(capacity int64) oracle.Option { return oracle.Metric("m", capacity) }
+	task := func(id, on, owner string, load int64) *cluster.Task {
+		return oracle.Task(id, on, oracle.Owner(owner), oracle.Load(load))
+	}
+	for name, c := range map[string]struct {
+		rows []state.Row
+		want string
+	}{
+		"Apart": {[]state.Row{oracle.Instance("a", m(100)), task("c1", "a", "child", 10),
+			task("p1", "p", "parent", 90)}, "c1: a > p"},
+		"Together": {[]state.Row{oracle.Instance("a", m(10)), task("p0", "a", "parent", 5),
+			task("c1", "a", "child", 10), task("p1", "p", "parent", 90)}, "c1: a > p"},
+		"ApartWithoutRoom": {[]state.Row{oracle.Instance("a", m(9)), task("c1", "a", "child", 10),
+			task("p1", "p", "parent", 91)}, "c1: a > e00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := append(c.rows, oracle.Instance("p", m(100)))
+			for n := range 40 {
+				rows = append(rows, oracle.Instance(fmt.Sprintf("e%02d", n), m(100)))
+			}
+			p := moves.PlanMovesLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))),
+				movers(attached("child", "parent")))
+			expectMoves(t, p, c.want)
+		})
+	}
+}

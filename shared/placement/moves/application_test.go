@@ -173,3 +173,52 @@ func TestRoomIsMadeForApplications(t *testing.T) {
 		t.Fatalf("%+v, expected room for one task: in all they may have 70, and two would have 80", p)
 	}
 }
+
+// inOrder moves tasks of an application that is on two instances, and returns the moves in the order in
+// which they are carried out. Each starts first.
+func inOrder(t *testing.T, mostNodes int, rows []state.Row, to ...[2]string) *moves.Plan {
+	t.Helper()
+	owners := movers(shopTask("cart"), anyTask("web"))
+	for name, o := range owners.Owners {
+		o.StartFirst = true
+		owners.Owners[name] = o
+	}
+	rows = inShop(cluster.Application{MaximumNodes: mostNodes}, []string{"cart"}, rows...)
+	x := moves.NewTrial(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), owners, nil)
+	for _, move := range to {
+		x.MoveTo(move[0], move[1])
+	}
+	p := x.Plan()
+	if p == nil {
+		t.Fatal("the moves have no order")
+	}
+	return p
+}
+
+// The moves of an application come in an order in which it is at no time on more instances than it may
+// be on: the task that leaves b empty moves before the one that leaves another behind on a.
+func TestMovesOfAnApplicationKeepToItsInstances(t *testing.T) {
+	rows := []state.Row{oracle.Instance("a"), oracle.Instance("b"), oracle.Instance("c"),
+		oracle.Task("t1", "a", oracle.Owner("cart")), oracle.Task("t2", "a", oracle.Owner("cart")),
+		oracle.Task("t3", "b", oracle.Owner("cart"))}
+	for mostNodes, want := range map[int]string{0: "t1: a > c, t3: b > c", 2: "t3: b > c, t1: a > c",
+		3: "t1: a > c, t3: b > c"} {
+		expectMoves(t, inOrder(t, mostNodes, rows, [2]string{"t1", "c"}, [2]string{"t3", "c"}), want)
+	}
+}
+
+// Of two tasks that change places on full instances, one waits on a third: not the one whose
+// application would then be on too many.
+func TestApplicationsWaitOnTheirInstances(t *testing.T) {
+	m := oracle.Metric("m", 10)
+	rows := []state.Row{oracle.Instance("a", m), oracle.Instance("b", m), oracle.Instance("c", m),
+		oracle.Task("t1", "a", oracle.Owner("cart"), oracle.Load(5)),
+		oracle.Task("t2", "a", oracle.Owner("cart"), oracle.Load(5)),
+		oracle.Task("t3", "b", oracle.Owner("cart"), oracle.Load(5)), oracle.Task("x1", "b", oracle.Load(5))}
+	for mostNodes, want := range map[int]string{0: "t1", 2: "x1", 3: "t1"} {
+		p := inOrder(t, mostNodes, rows, [2]string{"t1", "b"}, [2]string{"x1", "a"})
+		if w := p.Moves[0]; len(p.Moves) != 2 || w.Task != want || w.Mode != moves.Via || w.Via != "c" {
+			t.Errorf("at most %d instances: %+v, expected that %s waits on c", mostNodes, p.Moves, want)
+		}
+	}
+}

@@ -320,6 +320,7 @@ func (w *balanceOracle) problemOf(p *moves.BalancePlan) string {
 		return fmt.Sprintf("moves %v, although everything is in balance", p.Moves)
 	}
 	o, cost := oracle.NewMoveOracle(w.MoveWorld), 0
+	nodes := o.NodesOfShop()
 	for n, m := range p.Moves {
 		at := slices.IndexFunc(w.Tasks, func(x *cluster.Task) bool { return x.ID == m.Task })
 		task := *w.Tasks[at]
@@ -336,6 +337,11 @@ func (w *balanceOracle) problemOf(p *moves.BalancePlan) string {
 		o.PutTask(m.Task, m.To)
 		if _, stages := o.Score(); !stages[0] {
 			return fmt.Sprintf("move %d of %s to %s makes a rule worse\n%s", n, m.Task, m.To, w.Describe())
+		}
+		most, were := int64(w.Config.Applications[oracle.Shop].MaximumNodes), nodes
+		if nodes = o.NodesOfShop(); nodes > max(most, were) {
+			return fmt.Sprintf("move %d brings the application from %d to %d instances, of %d\n%s", n, were, nodes, most,
+				w.Describe())
 		}
 		now := w.measure()
 		if math.Abs(before.Distance-now.Distance-m.Gain) > 1e-6 || m.Owner != task.Owner {
