@@ -14,7 +14,8 @@ type tally struct {
 	*balancing
 	metrics []metricTally
 	spreads []spreadTally
-	ofOwner [][]int // spreads, per owner
+	ofOwner [][]int          // spreads, per owner
+	extra   [spreadKinds]int // tasks that are more than an even share
 	empty   int
 	wanted  int
 }
@@ -27,14 +28,12 @@ type metricTally struct {
 	instances, weight float64
 }
 
-// A spreadTally has how many of an owner's tasks are in each group, and how many of them are more
-// than an even share.
+// A spreadTally has how many of an owner's tasks are in each group, and how many are an even share.
 type spreadTally struct {
 	kind   spreadKind
 	group  []int32 // per instance; nil if each is its own
 	counts map[int32]int
 	most   int
-	extra  int
 }
 
 func newTally(b *balancing) *tally {
@@ -55,7 +54,9 @@ func newTally(b *balancing) *tally {
 	if slices.ContainsFunc(b.metrics, func(g metricGoal) bool { return g.Gather }) {
 		t.wanted = min(b.goals.EmptyCount, len(p.instances))
 	}
-	t.countEmpty()
+	for i := range p.instances {
+		t.empty += t.countEmpty(int32(i))
+	}
 	return t
 }
 
@@ -79,7 +80,7 @@ func (t *tally) addSpreads() {
 			n := max(1, usable)
 			x.most = (len(p.owners[o].tasks) + n - 1) / n
 			for _, task := range p.owners[o].tasks {
-				x.add(p.tasks[task].initial, 1)
+				t.extra[kind] += x.add(p.tasks[task].initial, 1)
 			}
 			t.ofOwner[o] = append(t.ofOwner[o], len(t.spreads))
 			t.spreads = append(t.spreads, x)
@@ -94,12 +95,13 @@ func (x *spreadTally) groupOf(i int32) int32 {
 	return x.group[i]
 }
 
-// add counts a task that comes to the instance (1) or leaves it (-1).
-func (x *spreadTally) add(i int32, sign int) {
+// add counts a task that comes to the instance (1) or leaves it (-1), and returns how many tasks more
+// there are beyond an even share.
+func (x *spreadTally) add(i int32, sign int) (extra int) {
 	g := x.groupOf(i)
-	x.extra -= max(0, x.counts[g]-x.most)
+	extra = -max(0, x.counts[g]-x.most)
 	x.counts[g] += sign
-	x.extra += max(0, x.counts[g]-x.most)
+	return extra + max(0, x.counts[g]-x.most)
 }
 
 // addLoad adds load of the n-th metric to an instance, if the instance counts.
@@ -126,6 +128,7 @@ func (t *tally) addLoad(n int, i int32, load int64) {
 // move counts a task that has moved.
 func (t *tally) move(task, from, to int32) {
 	x := &t.problem.tasks[task]
+	t.empty -= t.countEmpty(from) + t.countEmpty(to)
 	for n := range t.balancing.metrics {
 		for _, a := range x.amounts {
 			if a.dim == t.balancing.metrics[n].dim {
@@ -134,27 +137,26 @@ func (t *tally) move(task, from, to int32) {
 			}
 		}
 	}
+	t.empty += t.countEmpty(from) + t.countEmpty(to)
 	for _, n := range t.ofOwner[x.owner] {
-		t.spreads[n].add(from, -1)
-		t.spreads[n].add(to, 1)
+		s := &t.spreads[n]
+		t.extra[s.kind] += s.add(from, -1) + s.add(to, 1)
 	}
-	t.countEmpty()
 }
 
-// countEmpty counts the instances without load of the gathered metrics.
-func (t *tally) countEmpty() {
-	t.empty = 0
-	for i := range t.problem.instances {
-		counts, empty := false, true
-		for n := range t.balancing.metrics {
-			if g := &t.balancing.metrics[n]; g.Gather && !g.apart[i] {
-				counts, empty = true, empty && t.metrics[n].load[i] == 0
+// countEmpty returns 1 if the instance has no load of the gathered metrics, and 0 if it has some or could
+// use none of them.
+func (t *tally) countEmpty(i int32) int {
+	counts := 0
+	for n := range t.balancing.metrics {
+		if g := &t.balancing.metrics[n]; g.Gather && !g.apart[i] {
+			if t.metrics[n].load[i] != 0 {
+				return 0
 			}
-		}
-		if counts && empty {
-			t.empty++
+			counts = 1
 		}
 	}
+	return counts
 }
 
 // deviation returns the standard deviation of the loads in multiples of their mean.
@@ -165,8 +167,8 @@ func (m *metricTally) deviation() float64 {
 
 // spreadShares returns which share of all tasks is too many in its group, per kind of group.
 func (t *tally) spreadShares() (out [spreadKinds]float64) {
-	for n := range t.spreads {
-		out[t.spreads[n].kind] += float64(t.spreads[n].extra) / float64(max(1, len(t.problem.tasks)))
+	for kind, extra := range t.extra {
+		out[kind] = float64(extra) / float64(max(1, len(t.problem.tasks)))
 	}
 	return out
 }
