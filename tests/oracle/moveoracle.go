@@ -366,6 +366,16 @@ func (o *MoveOracle) Overfull() string {
 	return ""
 }
 
+// Scattered says on how many instances the application is, if that is more than it may be on and more
+// than at the start; "" otherwise.
+func (o *MoveOracle) Scattered() string {
+	_, figures := o.figures()
+	if f, limited := figures["nodes "+Shop]; limited && f.value > f.limitFor(f.limit, o.initial["nodes "+Shop]) {
+		return fmt.Sprintf("the application is on %d instances, at most %d are allowed", f.value, f.limit)
+	}
+	return ""
+}
+
 // BestOfOneMove returns the best score of at most one move, which needs no stop.
 func (o *MoveOracle) BestOfOneMove() []int64 {
 	copy(o.at, o.start)

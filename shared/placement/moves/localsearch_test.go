@@ -92,6 +92,22 @@ func TestAnyMovesCanBeCarriedOut(t *testing.T) {
 	})
 }
 
+// The same holds where services share the limits of an application: after each move it is on no more
+// instances than it may be on, not only after all of them.
+func TestMovesOfApplicationsCanBeCarriedOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range often {
+			w := oracle.GenApplicationWorld(t, 4, 6)
+			w.Config.Priorities.Capacity = 0
+			m := moves.Request{Owners: w.Owners}
+			planner := func() *moves.Planner { return moves.NewPlanner(placement.New(w.Snapshot(1))) }
+			for _, p := range []*moves.Plan{planner().PlanMoves(m), moves.PlanMovesLocally(planner(), m)} {
+				expectOrder(t, w, p)
+			}
+		}
+	})
+}
+
 // expectOrder checks that the plan's moves have room in their order.
 func expectOrder(t *rapid.T, w *oracle.MoveWorld, p *moves.Plan) {
 	o := oracle.NewMoveOracle(w)
@@ -122,6 +138,9 @@ func expectOrder(t *rapid.T, w *oracle.MoveWorld, p *moves.Plan) {
 		}
 		inTurn.PutTask(m.Task, m.To)
 		expectRoom(t, inTurn, p, m.Task)
+		if problem := inTurn.Scattered(); problem != "" {
+			t.Fatalf("%s: %s: %+v\n%s", m.Task, problem, p.Moves, w.Describe())
+		}
 	}
 }
 

@@ -41,13 +41,16 @@ func sequenceMoves(s *assignment, stage searchStage, steps []plannedMove) (out [
 	return q.out, true
 }
 
-// nextReady returns the next move whose destination has room, or -1.
+// nextReady returns the next move whose destination has room, on which the application is not on too many
+// instances, or -1.
 func (q *sequencer) nextReady() (best int, mode Mode) {
 	best = -1
 	rank := 0
 	for n, step := range q.pending {
 		m, r := StartFirst, 0 // the lower r, the better: without the buffer, and keeping the domain rules
 		switch {
+		case !keepsNodes(q.assignment, step.task, step.to):
+			continue
 		case q.hasRoomFor(stageKeep, step.task, step.to):
 		case q.hasRoomFor(stageBuffer, step.task, step.to):
 			m, r = IntoBuffer, 2
@@ -60,8 +63,7 @@ func (q *sequencer) nextReady() (best int, mode Mode) {
 		if !mayJoinParent(q.assignment, stageKeep, step.task, step.to) {
 			r += 8 // the parent comes first
 		}
-		if from := q.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) ||
-			!keepsNodes(q.assignment, step.task, step.to) {
+		if from := q.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
 			r++
 		}
 		if best < 0 || r < rank {
