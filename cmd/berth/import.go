@@ -41,7 +41,9 @@ type imported struct {
 	// Absent are the nodes without an instance, Ignored the settings that Berth does not have.
 	Absent  []string `json:"absentNodes,omitempty"`
 	Ignored []string `json:"ignoredSettings,omitempty"`
-	Notes   []string `json:"notes,omitempty"`
+	// Reasons says why, by these names.
+	Reasons map[string]string `json:"ignoredBecause,omitempty"`
+	Notes   []string          `json:"notes,omitempty"`
 }
 
 // Run compares the description with the cluster and, unless it is a dry run, changes the cluster.
@@ -86,7 +88,7 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 // nothing else would show that the description was not applied completely.
 func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *servicefabric.Cluster) error {
 	out := imported{Cluster: i.Cluster, Changes: plan.Changes, Applied: !i.DryRun, Ignored: want.Ignored,
-		Notes: plan.Notes}
+		Reasons: want.Reasons, Notes: plan.Notes}
 	if !i.Register {
 		for _, n := range plan.Absent {
 			out.Absent = append(out.Absent, n.Name)
@@ -110,7 +112,11 @@ func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *se
 		}
 	}
 	for _, name := range out.Ignored {
-		fmt.Fprintf(s.out, "  Berth does not have the setting %s; it was left out\n", name)
+		text := fmt.Sprintf("  Berth does not have the setting %s; it was left out", name)
+		if why := out.Reasons[name]; why != "" {
+			text += ": " + why
+		}
+		fmt.Fprintln(s.out, text)
 	}
 	for _, note := range out.Notes {
 		fmt.Fprintf(s.out, "  %s\n", note)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +34,7 @@ func newBuilder() *builder {
 		nodeLines: map[string]int{}, typeLines: map[string]int{}, metricLines: map[string]int{},
 		parameterLines: map[string]int{}, ignored: map[string]bool{}, defragmentation: newDefragmentation(),
 	}
+	b.out.Reasons = map[string]string{}
 	b.out.Configuration = cluster.Configuration{
 		NodeTypes: map[string]cluster.NodeType{}, DomainPolicy: cluster.PolicyAdaptive,
 		Buffer: map[string]float64{}, Overbooking: map[string]float64{}, Balancing: map[string]float64{},
@@ -143,104 +143,6 @@ func setActivity(c *cluster.Configuration, metric string, value float64) error {
 	return nil
 }
 
-// placementParameters are the parameters of the section PlacementAndLoadBalancing that Berth has.
-// Two of them say the opposite of Berth's own setting.
-var placementParameters = map[string]func(c *cluster.Configuration, value string) error{
-	"PlacementConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Placement }),
-	"CapacityConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Capacity }),
-	"FaultDomainConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.FaultDomain }),
-	"UpgradeDomainConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.UpgradeDomain }),
-	"AffinityConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Affinity }),
-	"QuorumBasedReplicaDistributionPerFaultDomains": setFlag(
-		func(c *cluster.Configuration, is bool) { c.QuorumFault = is }),
-	"QuorumBasedReplicaDistributionPerUpgradeDomains": setFlag(
-		func(c *cluster.Configuration, is bool) { c.QuorumUpgrade = is }),
-	"QuorumBasedLogicAutoSwitch":      setFlag(func(c *cluster.Configuration, is bool) { c.NoSwitch = !is }),
-	"MoveExistingReplicaForPlacement": setFlag(func(c *cluster.Configuration, is bool) { c.KeepInPlace = !is }),
-	"LoadBalancingEnabled": setRebalancing(func(r *cluster.Rebalancing, value string) (err error) {
-		r.Enabled, err = strconv.ParseBool(strings.ToLower(strings.TrimSpace(value)))
-		return err
-	}),
-	"MinLoadBalancingInterval":    setSeconds(func(r *cluster.Rebalancing) *int { return &r.IntervalSeconds }),
-	"BalancingDelayAfterNewNode":  setSettleTime,
-	"BalancingDelayAfterNodeDown": setSettleTime,
-	"MovementPerPartitionThrottleThreshold": setSeconds(
-		func(r *cluster.Rebalancing) *int { return &r.ServiceMovesInWindow }),
-	"GlobalMovementThrottleThreshold": setSeconds(func(r *cluster.Rebalancing) *int { return &r.MovesInWindow }),
-	"GlobalMovementThrottleCountingInterval": setSeconds(
-		func(r *cluster.Rebalancing) *int { return &r.WindowSeconds }),
-}
-
-// setRebalancing returns a setter of a part of balancing.
-func setRebalancing(set func(r *cluster.Rebalancing, value string) error) func(*cluster.Configuration, string) error {
-	return func(c *cluster.Configuration, value string) error {
-		if c.Rebalancing == nil {
-			c.Rebalancing = &cluster.Rebalancing{}
-		}
-		return set(c.Rebalancing, value)
-	}
-}
-
-// setSeconds returns a setter of a number of 0 or more, such as a time in seconds. Fractions are
-// rounded up.
-func setSeconds(of func(r *cluster.Rebalancing) *int) func(*cluster.Configuration, string) error {
-	return setRebalancing(func(r *cluster.Rebalancing, value string) error {
-		n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil || !(n >= 0 && n <= math.MaxInt32) {
-			return fmt.Errorf("expected a number of 0 or more")
-		}
-		*of(r) = int(math.Ceil(n))
-		return nil
-	})
-}
-
-// setSettleTime sets how long balancing waits after a change of nodes. Berth waits as long after
-// any change, so the longest of the times counts.
-func setSettleTime(c *cluster.Configuration, value string) error {
-	var one cluster.Configuration
-	if err := setSeconds(func(r *cluster.Rebalancing) *int { return &r.SettleSeconds })(&one, value); err != nil {
-		return err
-	}
-	return setRebalancing(func(r *cluster.Rebalancing, _ string) error {
-		r.SettleSeconds = max(r.SettleSeconds, one.Rebalancing.SettleSeconds)
-		return nil
-	})(c, value)
-}
-
-// setPriority returns a setter of a constraint priority: -1 ignores the constraint, 0 is hard,
-// 1 and 2 are soft.
-func setPriority(of func(*cluster.Configuration) *cluster.Priority) func(*cluster.Configuration, string) error {
-	return func(c *cluster.Configuration, value string) error {
-		n, err := strconv.Atoi(strings.TrimSpace(value))
-		if err != nil || n < -1 || n > 2 {
-			return fmt.Errorf("expected a priority from -1 to 2")
-		}
-		*of(c) = cluster.Priority(n)
-		return nil
-	}
-}
-
-// setFlag returns a setter of a Boolean. Service Fabric accepts it in any case.
-func setFlag(set func(*cluster.Configuration, bool)) func(*cluster.Configuration, string) error {
-	return func(c *cluster.Configuration, value string) error {
-		is, err := strconv.ParseBool(strings.ToLower(strings.TrimSpace(value)))
-		if err != nil {
-			return fmt.Errorf("expected true or false")
-		}
-		set(c, is)
-		return nil
-	}
-}
-
-// placementSection is the section of fabricSettings with single parameters of the Cluster Resource
-// Manager.
-const placementSection = "PlacementAndLoadBalancing"
-
 // ignore notes a part of the description that Berth does not have, by its path.
 func (b *builder) ignore(path ...string) { b.ignored[strings.Join(path, "/")] = true }
 
@@ -254,15 +156,7 @@ func (b *builder) addParameter(line int, section, name, value string) error {
 	}
 	b.parameterLines[key] = line
 	if section == placementSection {
-		set := placementParameters[name]
-		if set == nil {
-			b.ignore(section, name)
-			return nil
-		}
-		if err := set(&b.out.Configuration, value); err != nil {
-			return errorAt(line, "%s of section %s is %q: %v", name, section, value, err)
-		}
-		return nil
+		return b.addPlacementParameter(line, name, value)
 	}
 	set := metricSections[section]
 	switch {

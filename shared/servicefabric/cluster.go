@@ -16,6 +16,8 @@ type Cluster struct {
 	// Ignored names what Berth does not have, sorted: parameters of fabricSettings with their
 	// section (Hosting/EndpointProviderEnabled), elements and members by their path.
 	Ignored []string
+	// Reasons says why, by these names, where there is more to say than that.
+	Reasons map[string]string
 }
 
 // A Node is one node of the description. It becomes a container instance when its host registers
