@@ -114,7 +114,7 @@ func reportDistrusted(v view, count int) decision {
 func reportStuck(v view) decision {
 	p := v.primary()
 	inRollout := v.Service.Strategy == cluster.Replica && v.Service.Status == cluster.ServiceActive &&
-		v.next.Deployment.State == cluster.RolloutInProgress && len(v.revisions) > 1
+		v.next.Deployment.State == cluster.RolloutInProgress
 	blocked := !v.acted && v.floorReached && v.stoppingCount() == 0 && v.activeCount() >= v.ceiling
 	if !inRollout || !blocked || p.stayingCount() >= v.desired ||
 		v.backoffs[p.deployment.ID].NextAttemptAt.After(v.Now) {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,28 @@ func TestReplacementOnAnotherInstance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, "plan", says(Reconcile(c.in)), c.want) })
 	}
+}
+
+// Where tasks are missing, a task and its replacement count as two from now on: the plan says so, and no
+// other time.
+func TestReplacementsBecomeTasksLikeAny(t *testing.T) {
+	for desired, want := range map[int]string{1: "", 2: "t2"} {
+		in := with(desired, 0, 200, newTask("t1"), newTask("t2", pendingTask, replacing("t1")))
+		var ended []string
+		for _, task := range Reconcile(in).EndedPairs {
+			ended = append(ended, task.ID)
+		}
+		expect(t, fmt.Sprintf("replacements that are tasks like any, with %d desired", desired),
+			strings.Join(ended, " "), want)
+	}
+}
+
+// What is beyond the desired count stops among the tasks that may still become healthy. An unhealthy
+// one stays beside these until enough of them are.
+func TestUnhealthyTasksAreNoSurplus(t *testing.T) {
+	young := runningFor(time.Second)
+	in := with(2, 0, 200, newTask("t1", young), newTask("t2", young), newTask("t3", young), newTask("t4", unhealthyTask))
+	expect(t, "plan", says(Reconcile(in)), "one of t1 t2 t3")
 }
 
 func TestMoveLimits(t *testing.T) {

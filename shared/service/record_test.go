@@ -312,6 +312,7 @@ func TestStuckDeployment(t *testing.T) {
 		{"MaximumLeavesRoom", func(in *Input) { in.Service.MaxPercent = 150 }, false},
 		{"MinimumLeavesRoom", func(in *Input) { in.Service.MinHealthy = 50 }, false},
 		{"NotInARollout", func(in *Input) { in.Service.Deployment.State = cluster.RolloutFailed }, false},
+		{"TheRolloutIsOver", func(in *Input) { in.Service.Deployment.State = cluster.RolloutCompleted }, false},
 		{"ATaskIsStopping", func(in *Input) { in.Tasks = append(in.Tasks, newTask("t3", stoppingTask)) }, false},
 		{"ATaskMayBecomeHealthy", func(in *Input) { in.Tasks[1].Started = cluster.At(noon.Add(-time.Second)) }, false},
 		{"StartsAreDelayed", func(in *Input) { *in = throttled(*in, "ecs-svc/a", 1, time.Minute) }, false},

@@ -50,6 +50,8 @@ func TestRefusals(t *testing.T) {
 		{"TasksThatRanThereEndIt", []*cluster.Task{refused("a", 0, 0), ran("a", time.Second)}, 2 * time.Second, nil, 0},
 		{"EachInstanceForItself", []*cluster.Task{refused("b", 0, 0), refused("a", 0, 30*time.Second), ran("c", 0)},
 			30 * time.Second, []string{"a", "b"}, time.Minute},
+		{"UntilTheFirstIsTriedAgain", []*cluster.Task{refused("a", 0, 0), refused("b", 0, 30*time.Second)},
+			30 * time.Second, []string{"a", "b"}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, next := refusedInstances(c.tasks, limits, noon.Add(c.now))

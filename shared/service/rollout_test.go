@@ -329,6 +329,28 @@ func TestBackoffs(t *testing.T) {
 		w.now = p.ReconsiderAt
 		expect(t, "moves then", w.step().Moves.StartFirst, 1)
 	})
+	t.Run("HoldMovesBackAfterTheDeploymentHasFailed", func(t *testing.T) {
+		in := throttled(with(2, 100, 200, newTask("t1"), newTask("t2")), "ecs-svc/a", 1, time.Minute)
+		in.Service.Deployment.State = cluster.RolloutFailed
+		p := Reconcile(in)
+		expect(t, "moves while held back", p.Moves.StartFirst, 0)
+		expect(t, "looks again", p.ReconsiderAt, noon.Add(time.Minute))
+		in.Now = p.ReconsiderAt
+		expect(t, "moves then", Reconcile(in).Moves.StartFirst, 1)
+	})
+	t.Run("GoOnFromRowsOfEarlierVersions", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second), failed(w, time.Minute), failed(w, time.Minute)}
+		b := Backoffs(nil, tasks, testLimits, w.now)["ecs-svc/a"]
+		b.Earlier, b.Settled = 0, time.Time{} // they had no such fields
+		row := &cluster.Throttle{Revisions: map[string]cluster.Backoff{"ecs-svc/a": b}}
+		w.now = b.NextAttemptAt
+		next := failed(w, time.Second)
+		for name, tasks := range map[string][]*cluster.Task{"with": append(tasks, next), "without": {next}} {
+			expect(t, "failures "+name+" the rows of the earlier tasks",
+				Backoffs(row, tasks, testLimits, w.now)["ecs-svc/a"].Failures, 4)
+		}
+	})
 	t.Run("DoNotCountWhatLiesAhead", func(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second)}

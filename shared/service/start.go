@@ -41,8 +41,8 @@ func countStarts(v view, r *revisionTasks) startCounts {
 	missing := max(0, short-failing-r.drainingCount())
 	// While checks are distrusted, an unhealthy task counts as working. If its replacement already
 	// runs, that one is surplus.
-	draining := max(0, min(r.drainingCount(), short-missing-(failing-toReplaceCount(v, r))))
-	toReplace := max(0, min(failing, short-missing-draining))
+	draining := max(0, min(r.drainingCount(), short-(failing-toReplaceCount(v, r))))
+	toReplace := max(0, min(failing, short-draining))
 	replaced := failing - toReplace
 	distrusted := max(0, toReplace-toReplaceCount(v, r))
 	toReplace -= distrusted
