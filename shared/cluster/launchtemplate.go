@@ -130,3 +130,39 @@ type NewProfile struct {
 	Role string // name
 	Tags map[string]string
 }
+
+// Machines says what the nodes of a node group are made of that Berth makes itself: its Auto
+// Scaling group, its launch template and its instance profile, which all have the name
+// [NodeGroup.AutoScalingGroup].
+type Machines struct {
+	InstanceTypes []string     `json:"it"`           // in order of preference
+	DiskSize      int          `json:"ds,omitempty"` // GiB
+	CapacityType  CapacityType `json:"ct"`
+	// CreatingSince is when node-group-upgrade last began to create what was missing. A call that
+	// was made then may take effect later, so nothing is forgotten for a while.
+	CreatingSince time.Time `json:"cs,omitzero"`
+	// LaunchTemplate is the launch template version that the last change of labels or nodes has the
+	// group launch from; empty before the first.
+	LaunchTemplate string `json:"lt,omitempty"`
+}
+
+// CapacityType says how the nodes are paid for, in EKS's words.
+type CapacityType string
+
+// The capacity types that Berth serves.
+const (
+	OnDemand CapacityType = "ON_DEMAND"
+	Spot     CapacityType = "SPOT"
+)
+
+// IsMade reports whether Berth makes the node group's Auto Scaling group, and so also deletes it.
+func (g *NodeGroup) IsMade() bool { return g.Machines != nil }
+
+// HasOwnTemplate reports whether nodes are made from a launch template of the user's own.
+func (t UpdateTarget) HasOwnTemplate() bool { return t.SourceTemplate != "" || t.SourceName != "" }
+
+// MadeName returns the name of everything that an installation makes for a node group. Its role may
+// create only what is named so.
+func MadeName(installation, nodeGroup string) string {
+	return "berth-" + installation + "-" + nodeGroup
+}

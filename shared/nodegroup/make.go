@@ -109,6 +109,24 @@ func UserDataDescription(g *cluster.NodeGroup, userData string, from *cluster.La
 	return "berth/" + g.Name + "/" + cluster.Digest("user data", userData, from.String())
 }
 
+// LaunchFrom records the launch template version that a change has left the group of a node group
+// with that Berth makes; empty if the change has set none.
+func LaunchFrom(g *cluster.NodeGroup, template string) {
+	if g.IsMade() && template != "" {
+		machines := *g.Machines
+		machines.LaunchTemplate, g.Machines = template, &machines
+	}
+}
+
+// LaunchesFrom returns the launch template version that a group that Berth makes is to launch from;
+// empty if no change has set one, and for a group of the user's.
+func LaunchesFrom(g *cluster.NodeGroup) string {
+	if !g.IsMade() {
+		return ""
+	}
+	return g.Machines.LaunchTemplate
+}
+
 // Times of making and deleting a node group.
 const (
 	// joinTimeout is how long the nodes of a new node group may take to join the cluster.

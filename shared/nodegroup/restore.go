@@ -78,6 +78,18 @@ func refusedReleases(u *cluster.Update, v *view) (refused []string, busy bool) {
 	return slices.DeleteFunc(releasing, func(id string) bool { return u.Refusals[id] == "" }), busy
 }
 
+// LeftTemplate returns the launch template version that an update that has ended has left the group
+// with; empty if it has set none, or may have given up restoring the one from before.
+func LeftTemplate(u *cluster.Update) string {
+	switch {
+	case u.OriginalTemplate == "" || u.RevertTemplate && u.SizesReason != "":
+		return ""
+	case u.RevertTemplate:
+		return u.OriginalTemplate
+	}
+	return u.Template
+}
+
 // undoActions returns what a failed update must undo: the group launches from its original template
 // again, and nodes that the update is not working on lose its mark.
 func undoActions(u *cluster.Update, v *view) (actions []Action) {

@@ -287,6 +287,26 @@ func TestBrokenNodesAfterAFailure(t *testing.T) {
 	}
 }
 
+// An update leaves the group with its launch template version, unless that was taken back.
+func TestLeftTemplate(t *testing.T) {
+	for _, c := range []struct {
+		original string
+		reverted bool
+		reason   string
+		want     string
+	}{
+		{"lt:1", false, "", "lt:2"}, {"lt:1", false, "growing", "lt:2"}, {"lt:1", true, "", "lt:1"},
+		{"lt:1", true, "denied", ""}, {"", false, "", ""},
+	} {
+		u := begunAt(cluster.PhaseRestore, func(u *cluster.Update) {
+			u.Template, u.OriginalTemplate, u.RevertTemplate, u.SizesReason = "lt:2", c.original, c.reverted, c.reason
+		})
+		if got := nodegroup.LeftTemplate(u); got != c.want {
+			t.Errorf("%+v: the group is left with %q", c, got)
+		}
+	}
+}
+
 // Once an update leaves the sizes to others, its reason stays, and the nodes that it was removing
 // return to service; the wait of one that returns already goes on (N5).
 func TestSizesLeftToOthers(t *testing.T) {

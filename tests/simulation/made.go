@@ -52,6 +52,8 @@ const (
 	LosesUserData MadeBug = "user data is not merged"
 	// KeepsLabels never removes a label.
 	KeepsLabels MadeBug = "labels that were removed stay"
+	// ForgetsTemplate does not remember which launch template version the last change has set.
+	ForgetsTemplate MadeBug = "a late call decides what nodes are launched with"
 	// NoMadeNet switches the schedule of node groups off, so that nothing is tried again.
 	NoMadeNet MadeBug = "the schedule of node groups is off"
 )
@@ -59,7 +61,7 @@ const (
 // MadeBugs has the bugs with what finds each of them.
 var MadeBugs = map[MadeBug]string{
 	ForgetsCreation: "is left behind", OldUserData: "is still UPDATING", LosesUserData: "user data",
-	KeepsLabels: "has the label", NoMadeNet: "is still",
+	KeepsLabels: "has the label", ForgetsTemplate: "user data", NoMadeNet: "is still",
 }
 
 // A madeWorld is such a run in progress.
@@ -113,13 +115,14 @@ func SimulateMade(seed uint64, plant MadeBug) Outcome {
 		return Outcome{Broken: []string{err.Error()}}
 	}
 	defer w.Close()
-	m.run()
+	m.run(plant != NoMadeNet)
 	return Outcome{Broken: w.checker.Broken, Faults: w.faults.describeStrikes(), Log: w.lines,
-		Hash: w.Store.HistoryHash(), Steps: w.steps}
+		Hash: w.Store.HistoryHash(), Steps: w.steps, Coverage: Coverage{Hits: w.faults.hits}}
 }
 
-// run creates, changes and deletes node groups under faults, checks them, and deletes them all.
-func (m *madeWorld) run() {
+// run creates, changes and deletes node groups under faults, checks them, and deletes them all. A
+// late call undoes changes of launch templates before they are checked, if lateCalls.
+func (m *madeWorld) run(lateCalls bool) {
 	m.faults.active = false
 	if _, err := m.EnsureCluster(context.Background(), clusterName, 1, machine); err != nil {
 		m.checker.Fail("making the cluster: %v", err)
@@ -137,6 +140,9 @@ func (m *madeWorld) run() {
 	}
 	m.runUntil(epoch.Add(madeSpan))
 	m.endFaults()
+	if lateCalls {
+		m.setFirstTemplates()
+	}
 	m.runUntil(m.Loop.Now().Add(madeRest))
 	m.checkMade()
 	for _, g := range m.groups() {
@@ -146,6 +152,21 @@ func (m *madeWorld) run() {
 	}
 	m.runUntil(m.Loop.Now().Add(madeRest))
 	m.checkNothingLeft()
+}
+
+// setFirstTemplates lets groups launch from their first launch template version again, as a call of
+// an earlier change does that arrives last.
+func (m *madeWorld) setFirstTemplates() {
+	for _, g := range m.groups() {
+		found, err := m.AWS.Groups.DescribeGroups(context.Background(), []string{g.AutoScalingGroup})
+		if err != nil || len(found) == 0 || g.Status != cluster.NodeGroupActive {
+			continue
+		}
+		first := nodegroup.ParseTemplate(found[0].Template)
+		first.Version = "1"
+		err = m.AWS.Groups.UseTemplate(context.Background(), g.AutoScalingGroup, first.ID+":"+first.Version)
+		m.logf("a late call sets version 1 of %s, instead of %s: %v", first.ID, found[0].Template, err)
+	}
 }
 
 // createForeign makes a group with a launch template that Berth must not touch.
@@ -323,8 +344,11 @@ func (m *madeWorld) checkActive(g *cluster.NodeGroup) {
 		return
 	}
 	template, err := m.AWS.Templates.LaunchTemplate(context.Background(), nodegroup.ParseTemplate(found[0].Template))
-	if err != nil || template.UserData != m.expectedUserData(g) || template.Image != g.Target.Image {
-		m.checker.Fail("node group %s launches nodes with the user data %+v, %v", g.Name, template, err)
+	target := m.launchTarget(g, found[0].Template)
+	if userData := m.expectedUserData(g, target); err != nil || template.UserData != userData ||
+		template.Image != target.Image {
+		m.checker.Fail("node group %s launches nodes with the user data %+v, %v, want %s with %q", g.Name, template, err,
+			target.Image, userData)
 		return
 	}
 	connected := 0
@@ -338,8 +362,8 @@ func (m *madeWorld) checkActive(g *cluster.NodeGroup) {
 		if !nodegroup.HasAttributes(i, nodegroup.GroupLabels(g)) {
 			m.checker.Fail("node %s of %s has %v, want %v", i.ID, g.Name, i.Attributes, g.Labels)
 		}
-		if image := i.Attributes[nodegroup.LabelImage]; image != g.Target.Image {
-			m.checker.Fail("node %s of %s has the image %s, want %s", i.ID, g.Name, image, g.Target.Image)
+		if image := i.Attributes[nodegroup.LabelImage]; image != g.Target.Image && image != target.Image {
+			m.checker.Fail("node %s of %s has the image %s, want %s", i.ID, g.Name, image, target.Image)
 		}
 		if _, is := g.Labels["old"]; !is && i.Attributes["old"] != "" {
 			m.checker.Fail("node %s of %s has the label that was removed", i.ID, g.Name)
@@ -350,11 +374,21 @@ func (m *madeWorld) checkActive(g *cluster.NodeGroup) {
 	}
 }
 
-// expectedUserData returns what the nodes of a node group are launched with: what joins the
-// cluster, as the last part of an archive if the callers' template has one.
-func (m *madeWorld) expectedUserData(g *cluster.NodeGroup) string {
+// launchTarget returns what new nodes of a node group are to be made of: its target, or that of an
+// update that failed when nodes of it were Ready, whose launch template version stays.
+func (m *madeWorld) launchTarget(g *cluster.NodeGroup, template string) cluster.UpdateTarget {
+	u, err := m.API.NodeGroups.DescribeUpdate(context.Background(), clusterName, g.Name, g.Update)
+	if err == nil && u.Status == cluster.UpdateFailed && nodegroup.IsMadeBy(u, template) && !u.RevertTemplate {
+		return u.Target
+	}
+	return g.Target
+}
+
+// expectedUserData returns what nodes of a target are launched with: what joins the cluster, as the
+// last part of an archive if the callers' template has one.
+func (m *madeWorld) expectedUserData(g *cluster.NodeGroup, target cluster.UpdateTarget) string {
 	join := nodegroup.UserData(g)
-	if g.Target.SourceName != ownName(0) {
+	if target.SourceName != ownName(0) {
 		return join
 	}
 	return strings.TrimSuffix(ownUserData[0], "--b--\n") + "--b\nContent-Type: text/x-shellscript; " +
@@ -377,21 +411,40 @@ func (m *madeWorld) checkNothingLeft() {
 	}
 }
 
-// A madeStore hides from node groups when their creation began.
-type madeStore struct{ state.Store }
+// A madeStore forgets something of the node groups that Berth makes.
+type madeStore struct {
+	state.Store
+	forget func(*cluster.Machines)
+}
 
 func (s madeStore) Write(ctx context.Context, w state.Write) (state.Row, error) {
+	return s.Store.Write(ctx, s.forgetful(w))
+}
+
+func (s madeStore) Commit(ctx context.Context, c state.Commit) error {
+	writes := make([]state.Write, 0, len(c.Writes))
+	for _, w := range c.Writes {
+		writes = append(writes, s.forgetful(w))
+	}
+	c.Writes = writes
+	return s.Store.Commit(ctx, c)
+}
+
+func (s madeStore) forgetful(w state.Write) state.Write {
 	if g, ok := w.Put.(*cluster.NodeGroup); ok && g.IsMade() {
 		next, machines := *g, *g.Machines
-		machines.CreatingSince, next.Machines = time.Time{}, &machines
-		w.Put = &next
+		s.forget(&machines)
+		next.Machines, w.Put = &machines, &next
 	}
-	return s.Store.Write(ctx, w)
+	return w
 }
 
 func (b MadeBug) wrapStore(s state.Store) state.Store {
-	if b == ForgetsCreation {
-		return madeStore{s}
+	switch b {
+	case ForgetsCreation:
+		return madeStore{s, func(m *cluster.Machines) { m.CreatingSince = time.Time{} }}
+	case ForgetsTemplate:
+		return madeStore{s, func(m *cluster.Machines) { m.LaunchTemplate = "" }}
 	}
 	return s
 }

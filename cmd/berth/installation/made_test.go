@@ -179,6 +179,14 @@ func TestLabelsOfAMadeNodeGroupChange(t *testing.T) {
 	if got := m.template(); got != template {
 		t.Errorf("a change of nothing made template %s of %s", got, template)
 	}
+	id, _, _ := strings.Cut(template, ":")
+	if err := m.AWS.Groups.UseTemplate(t.Context(), m.nodeGroup().AutoScalingGroup, id+":1"); err != nil {
+		t.Fatal(err)
+	}
+	run(m.Installation, 2*time.Minute)
+	if got := m.template(); got != template {
+		t.Errorf("after a late call the group launches from %s, not %s", got, template)
+	}
 	m.remove()
 }
 

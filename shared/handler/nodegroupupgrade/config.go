@@ -68,7 +68,8 @@ func (h configuring) applyConfig(ctx context.Context, g *cluster.NodeGroup, u *c
 	}
 	labelled := *g
 	labelled.NodeLabels = u.Labels.ApplyTo(g.NodeLabels)
-	if err := h.relabelGroup(ctx, &labelled, auto); err != nil {
+	template, err := h.relabelGroup(ctx, &labelled, auto)
+	if err != nil {
 		return err
 	}
 	if !g.IsMade() || !nodegroup.JoinsByBerth(g.Target) {
@@ -76,36 +77,43 @@ func (h configuring) applyConfig(ctx context.Context, g *cluster.NodeGroup, u *c
 		labelled.RemovedLabels = nil
 	}
 	g.NodeLabels = labelled.NodeLabels
+	nodegroup.LaunchFrom(g, template)
 	return nil
 }
 
 // relabelGroup gives the group's nodes its labels as they are now. Nodes of a group that Berth
-// makes have them from their launch on.
-func (h configuring) relabelGroup(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup) error {
+// makes have them from their launch on. It returns the launch template version that has them; empty
+// if the group launches from the one that it had.
+func (h configuring) relabelGroup(
+	ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup,
+) (template string, err error) {
 	if g.IsMade() && nodegroup.JoinsByBerth(g.Target) {
-		if err := h.useUserData(ctx, g, auto); err != nil {
-			return fmt.Errorf("changing the user data of node group %s: %w", g.Name, err)
+		if template, err = h.useUserData(ctx, g, auto); err != nil {
+			return "", fmt.Errorf("changing the user data of node group %s: %w", g.Name, err)
 		}
 	}
 	instances, err := readRows(ctx, h.State, g.Cluster, state.PrefixInstance)
 	if err != nil {
-		return err
+		return "", err
 	}
 	rows := nodegroup.NewRows()
 	rows.AddAll(instances, h.Clock.Now())
-	return labelling(h).labelGroup(ctx, g, auto, rows)
+	return template, labelling(h).labelGroup(ctx, g, auto, rows)
 }
 
 // useUserData lets a group that Berth makes launch from a launch template version with the node
-// group's labels in its user data. It makes one if the present version has others.
-func (h configuring) useUserData(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup) error {
+// group's labels in its user data, which it returns. It makes one if the present version has
+// others.
+func (h configuring) useUserData(
+	ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup,
+) (template string, err error) {
 	from, err := h.Templates.LaunchTemplate(ctx, nodegroup.ParseTemplate(auto.Template))
 	if err != nil {
-		return err
+		return "", err
 	}
 	userData, err := h.userData(ctx, g, g.Target)
 	if err != nil || from.UserData == userData {
-		return err
+		return auto.Template, err
 	}
 	description := nodegroup.UserDataDescription(g, userData, from)
 	made, err := h.Templates.FindVersion(ctx, from.ID, description)
@@ -115,7 +123,21 @@ func (h configuring) useUserData(ctx context.Context, g *cluster.NodeGroup, auto
 			Description: description, Image: from.Image, UserData: userData})
 	}
 	if err != nil {
+		return "", err
+	}
+	return made.String(), h.Updates.UseTemplate(ctx, auto.Name, made.String())
+}
+
+// keepTemplate lets the group of an ACTIVE node group launch from the version that the last change
+// had it launch from. A call of an earlier change that arrived late may have set another: Auto
+// Scaling knows no condition.
+func (h configuring) keepTemplate(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup) error {
+	wanted := nodegroup.LaunchesFrom(g)
+	if wanted == "" || auto.Template == wanted {
+		return nil
+	}
+	if err := handler.OwnershipError(auto, h.Settings.Installation); err != nil {
 		return err
 	}
-	return h.Updates.UseTemplate(ctx, auto.Name, made.String())
+	return h.Updates.UseTemplate(ctx, auto.Name, wanted)
 }

@@ -50,6 +50,7 @@ func labelGroups(
 	for _, g := range active {
 		if auto := found[g.AutoScalingGroup]; auto != nil {
 			failed = append(failed,
+				cluster.Wrap(configuring{h}.keepTemplate(ctx, g, auto), "the launch template of node group %s", g.Name),
 				cluster.Wrap(labelling{h}.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s",
 					g.Name))
 		}

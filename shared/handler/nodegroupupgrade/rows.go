@@ -71,6 +71,9 @@ func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *clu
 		if u.Status == cluster.UpdateSuccessful && u.Type == cluster.UpdateVersion {
 			next.Target = u.Target
 		}
+		if u.Type == cluster.UpdateVersion {
+			nodegroup.LaunchFrom(&next, nodegroup.LeftTemplate(u))
+		}
 		ended := *u
 		ended.Rev++
 		ended.Expires = h.Clock.Now().Add(api.KeepUpdate).Unix()
