@@ -174,20 +174,20 @@ func (i *instance) forScheduler() *cluster.Instance {
 func (i *instance) describe() types.ContainerInstance {
 	running, pending := i.countTasks()
 	d := types.ContainerInstance{
-		ContainerInstanceArn: &i.arn, Ec2InstanceId: &i.EC2, Status: new(string(i.Status)), AgentConnected: i.Connected,
-		Version: i.Version, RegisteredAt: &i.RegisteredAt, RunningTasksCount: running, PendingTasksCount: pending,
-		VersionInfo:         i.agent(),
+		ContainerInstanceArn: &i.arn, Ec2InstanceId: new(i.EC2), Status: new(string(i.Status)),
+		AgentConnected: i.Connected, Version: i.Version, RegisteredAt: &i.RegisteredAt,
+		RunningTasksCount: running, PendingTasksCount: pending, VersionInfo: i.agent(),
 		RegisteredResources: i.registeredResources(), RemainingResources: i.remainingResources(),
 	}
 	if i.Provider != "" {
-		d.CapacityProviderName = &i.Provider
+		d.CapacityProviderName = new(i.Provider)
 	}
-	for _, a := range i.Attributes {
-		attr := types.Attribute{Name: new(a.Name)}
-		if a.Value != "" {
-			attr.Value = new(a.Value)
+	d.Attributes = make([]types.Attribute, len(i.Attributes))
+	for n := range i.Attributes {
+		a := &i.Attributes[n] // never changed in place: a change replaces the list
+		if d.Attributes[n].Name = &a.Name; a.Value != "" {
+			d.Attributes[n].Value = &a.Value
 		}
-		d.Attributes = append(d.Attributes, attr)
 	}
 	return d
 }

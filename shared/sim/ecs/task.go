@@ -211,7 +211,7 @@ func (t *task) describe(account cluster.Account) types.Task {
 	d := types.Task{
 		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: t.on.in.info.ClusterArn,
 		ContainerInstanceArn: &t.on.arn, TaskDefinitionArn: t.def.Def.TaskDefinitionArn,
-		AvailabilityZone: &t.on.Zone, Attachments: []types.Attachment{}, LaunchType: types.LaunchTypeEc2,
+		AvailabilityZone: new(t.on.Zone), Attachments: []types.Attachment{}, LaunchType: types.LaunchTypeEc2,
 		Cpu: new(strconv.FormatInt(t.CPU, 10)), Memory: new(strconv.FormatInt(t.Memory, 10)),
 		Group: &t.Group, LastStatus: new(string(t.Last)), DesiredStatus: new(string(t.Desired)),
 		HealthStatus: t.healthStatus(), Overrides: &t.Overrides, Version: t.Version, CreatedAt: &t.Created,

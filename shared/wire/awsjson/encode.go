@@ -39,7 +39,9 @@ func EncodeOutput(op string, out any) ([]byte, error) {
 	if err := protocol.SerializeRequest(context.Background(), disguise, complete{answer}, req); err != nil {
 		return nil, fmt.Errorf("answering %s: encoding %T: %w", op, out, err)
 	}
-	return io.ReadAll(req.GetStream())
+	var body bytes.Buffer
+	_, err := io.Copy(&body, req.GetStream()) // in one piece: an answer can have hundreds of kilobytes
+	return body.Bytes(), err
 }
 
 // A complete is an output that writes itself through [zeros].

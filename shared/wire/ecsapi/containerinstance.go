@@ -27,7 +27,7 @@ func (o *instanceOperations) operations() map[string]awsjson.Operation {
 		"ListContainerInstances": forwardOperation(u, "ListContainerInstances", o.checkListInstances, nil),
 		"DescribeContainerInstances": forwardOperation(u, "DescribeContainerInstances", o.checkDescribeInstances,
 			func(_ context.Context, _ *ecs.DescribeContainerInstancesInput, body []byte) ([]byte, error) {
-				return completeInstances(body)
+				return answer.Instances(body)
 			}),
 		"UpdateContainerInstancesState": forwardOperation(u, "UpdateContainerInstancesState", o.checkInstancesState,
 			noteInstances(o, func(in *ecs.UpdateContainerInstancesStateInput) (*string, []string) {
@@ -53,18 +53,6 @@ func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// completeInstances completes the container instances in ECS's answer to any of the operations.
-func completeInstances(body []byte) ([]byte, error) {
-	return answer.Edit(body, func(out answer.Object) error {
-		for _, i := range append(out.Objects("containerInstances"), out.Object("containerInstance")) {
-			if i != nil {
-				answer.Instance(i)
-			}
-		}
-		return nil
-	})
-}
-
 // noteInstances follows up a change at ECS: it makes the scheduler read the instances that the
 // input names. A caller who lists them next need not wait for ECS's event.
 func noteInstances[I any](
@@ -75,7 +63,7 @@ func noteInstances[I any](
 		if err := o.noteChanged(ctx, clusterRef, refs); err != nil {
 			return nil, err
 		}
-		return completeInstances(body)
+		return answer.Instances(body)
 	}
 }
 
@@ -151,7 +139,7 @@ func (o *instanceOperations) noteRegisteredInstance(
 		[]string{input.Value(out.ContainerInstance.ContainerInstanceArn)}); err != nil {
 		return nil, err
 	}
-	return completeInstances(body)
+	return answer.Instances(body)
 }
 
 // checkDeregisterInstance leaves to ECS whether the instance may still have tasks.
