@@ -87,7 +87,7 @@ func findConsolidation(v *view, deferred string, drains *drainPlan) (r consolida
 // deferAll leaves all instances as they are.
 func deferAll(v *view, deferred string, why reasons) (candidates []Candidate) {
 	for _, m := range v.instances {
-		if !m.counts || len(m.load) == 0 || why[m.ID] != "" {
+		if len(m.load) == 0 || why[m.ID] != "" {
 			continue
 		}
 		why[m.ID] = deferred
@@ -200,7 +200,7 @@ func (c *consolidation) reserveForDraining() {
 func (c *consolidation) emptyableInstances() (members []*instance, refused []Candidate) {
 	costs := map[*instance]int{}
 	for _, m := range c.view.instances {
-		if !m.counts || m.node == nil || len(m.load) == 0 || c.drains.reasons[m.ID] != "" {
+		if len(m.load) == 0 || c.drains.reasons[m.ID] != "" {
 			continue
 		}
 		if why := c.whyNotEmptied(m); why != "" {

@@ -414,11 +414,12 @@ func TestDemandKeepsToApplications(t *testing.T) {
 			w.task("old", 1, needing(cluster.Resources{CPU: i.Registered.CPU, Memory: i.Registered.Memory}))
 			old := w.rows[len(w.rows)-1].(*cluster.Task)
 			old.Owner, old.Service = "w0", "w0"
-			got := 0
-			for _, d := range w.decide().Demands {
+			got, demands := 0, w.decide().Demands
+			for _, d := range demands {
 				got += d.Instances
 			}
 			expect(t, "instances", got, c.instances)
+			expect(t, "whether instances are in demand", len(demands) > 0, c.instances > 0)
 		})
 	}
 }

@@ -54,7 +54,7 @@ func explainInstance(v *view, m *instance, hold, reason string) string {
 	switch {
 	case !m.IsInService():
 		return state + "; the group is still launching it"
-	case v.isTakeable(m) || !v.Provider.Protection && !m.Protected:
+	case v.isTakeable(m):
 		return state + "; " + hold
 	case m.isWarming && v.Provider.Protection:
 		return fmt.Sprintf("%s; it is protected from scale-in while it warms up, until %s", state,

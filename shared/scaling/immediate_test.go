@@ -95,6 +95,7 @@ func TestImmediateScaleOutGathersTasks(t *testing.T) {
 			waits: true},
 		"AnOlderTaskIsNoFirst":      {ago: []time.Duration{time.Minute, 500 * ms}, waits: true},
 		"WhatWasCountedIsNoFirst":   {ago: every(900*ms, 20), lastOut: 5 * time.Second, waits: true},
+		"APauseOfASecondEndsABatch": {ago: append([]time.Duration{350 * ms}, every(900*ms, 20)[1:]...), waits: true},
 		"NotBeyondTheLongest":       {ago: every(900*ms, 20)},
 		"AClockThatIsALittleAhead":  {ago: []time.Duration{-100 * ms}, waits: true},
 		"AClockThatIsAMinuteAhead":  {ago: []time.Duration{-time.Minute}},

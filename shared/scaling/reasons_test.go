@@ -51,6 +51,14 @@ func TestEqualNeedsAreOneDemand(t *testing.T) {
 		return func(s *placement.Spec) { s.Attributes = names }
 	}
 	alone := func(s *placement.Spec) { s.PerInstance = 1 }
+	bound := func(to string) func(*placement.Spec) {
+		spec, err := placement.NewSpec(&cluster.TaskDefinition{Needs: small}, "w", "", &cluster.Rules{
+			Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:x == " + to}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(s *placement.Spec) { *s = *spec }
+	}
 	for name, c := range map[string]struct {
 		a, b func(*placement.Spec)
 		want int
@@ -60,6 +68,8 @@ func TestEqualNeedsAreOneDemand(t *testing.T) {
 		"Attributes":      {attributes("x", "y"), attributes("y", "x"), 1},
 		"OtherAttributes": {attributes("x", "y"), attributes("y", "z"), 2},
 		"OnePerInstance":  {alone, alone, 2},
+		"Constraints":     {bound("1"), bound("1"), 1},
+		"OtherConstraint": {bound("1"), bound("2"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(instances(1, 0), waits(1, small, c.a), waits(1, small, c.b))
@@ -195,6 +205,8 @@ func TestWhyAnEmptyInstanceStays(t *testing.T) {
 			protection(w)
 			w.group.Instances[1].Protected = true
 		}, "its scale-in protection is about to end"},
+		"MoreAreNeeded": {waits(2, cluster.Resources{CPU: 2 * cluster.VCPU, Memory: 4096}),
+			"it runs no task; 3 instances are needed, 2 are running"},
 		"IsLaunched": {func(w *world) { w.group.Instances[1].Lifecycle = "Pending" },
 			"the group is still launching it"},
 		"IsLeaving": {func(w *world) { w.group.Instances[1].Lifecycle = "Terminating" },
@@ -230,7 +242,17 @@ func TestDecisionsAreSorted(t *testing.T) {
 	expect(t, "released", fmt.Sprint(d.Release), "[i-10 i-11 i-9]")
 	w.provider.Scaling.Enabled = false
 	w.history.Protecting = true
-	expect(t, "unmarked while scaling is off", fmt.Sprint(w.decide().UnmarkReleasable), "[c-10 c-11 c-9]")
+	for _, id := range []string{"c-9", "c-11", "c-10"} {
+		w.history.Drains = append(w.history.Drains, cluster.Drain{Instance: id, At: w.now})
+	}
+	for _, r := range w.rows {
+		if i, ok := r.(*cluster.Instance); ok {
+			i.Status = cluster.InstanceDraining
+		}
+	}
+	d = w.decide()
+	expect(t, "unmarked while scaling is off", fmt.Sprint(d.UnmarkReleasable), "[c-10 c-11 c-9]")
+	expect(t, "put back while scaling is off", fmt.Sprint(d.Undrain), "[c-10 c-11 c-9]")
 }
 
 // A launch that EC2 gives no time for began when the instance was first seen, or registered, if
@@ -253,6 +275,10 @@ func TestTimeOfALaunch(t *testing.T) {
 	w.history.UnregisteredSince = nil
 	w.decide()
 	expect(t, "never before", w.history.LaunchTimes["i-1"], noon)
+	w = newWorld(unregistered(1, time.Hour))
+	w.history.FirstReconciledAt, w.history.UnregisteredSince = time.Time{}, nil
+	w.decide()
+	expect(t, "there when managed scaling began", w.history.UnregisteredSince["i-1"], noon)
 }
 
 // An instance that did not register says what becomes of it, to the operator and once to each

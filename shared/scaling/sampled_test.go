@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/scaling"
 )
 
 // A new instance is like a registered one and is the provider's, also if that one has no
@@ -72,6 +73,30 @@ func TestWhyDrainedInstancesAreTerminated(t *testing.T) {
 	expect(t, "why the instance goes", why(d, "i-2"), "its tasks run elsewhere, so it is terminated")
 }
 
+// An instance that is to be emptied says so before it is DRAINING.
+func TestWhyAnInstanceIsDrained(t *testing.T) {
+	w := newWorld(consolidating(100, time.Hour), web("web", 3, ""))
+	w.instance(1, 3)
+	w.instance(2, 0)
+	w.history.Drains = []cluster.Drain{{Instance: "c-2", At: noon.Add(-time.Second)}}
+	d := w.decide()
+	expect(t, "drain", fmt.Sprint(d.Drain), "[c-2]")
+	expect(t, "why", why(d, "i-2"), "it is being drained")
+}
+
+// A decision changes nothing that it is given.
+func TestDecideLeavesItsInputAsItIs(t *testing.T) {
+	w := newWorld(instances(1, 0), waits(3, half))
+	w.history = w.decide().History
+	w.group.Instances, w.group.Desired, w.rows = nil, 0, nil
+	w.history.DeferredUntil = map[string]time.Time{"c-1": noon.Add(-time.Hour)}
+	w.history.Launches = cluster.LaunchTypes{Source: w.group.LaunchSource(), ReadAt: noon,
+		Types: []cluster.InstanceType{{Name: "m5.xlarge", VCPUs: 4, Memory: 16384}}}
+	scaling.Decide(w.input())
+	expect(t, "deferred instances", len(w.history.DeferredUntil), 1)
+	expect(t, "type of the sample", w.history.Samples[0].Attributes[cluster.AttributeInstanceType], "m5.large")
+}
+
 // A scale-out waits for a scale-in that was just made, and says so.
 func TestScaleOutAfterAScaleInIsExplained(t *testing.T) {
 	w := newWorld(instances(2, 0), full, waits(5, half), immediate)
@@ -96,5 +121,7 @@ func TestInstancesThatAreNotEmptied(t *testing.T) {
 		t.Errorf("an instance that leaves is a candidate: %q", found["i-3"])
 	}
 	expect(t, "why not i-2", found["i-2"], "it cannot receive tasks: it is DRAINING")
+	w.movers = nil
+	expect(t, "why not i-1", w.decide().Consolidation[0].Why, "service web does not allow its tasks to move")
 	expect(t, "why not i-4", found["i-4"], "it cannot receive tasks: it is disconnected")
 }
