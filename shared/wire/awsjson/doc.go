@@ -9,6 +9,5 @@
 // Invariants: a request never makes the Mux panic; an operation of the ECS API that is not served
 // is refused by name; a fault reaches the log in full and the caller only as ServerException.
 //
-// Start with mux.go. encode.go explains how the SDK, which is made for clients, is brought to write
-// answers.
+// Start with mux.go. encode.go says what is added to the SDK's outputs, and writer.go writes them.
 package awsjson

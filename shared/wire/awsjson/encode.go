@@ -14,42 +14,25 @@ import (
 	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 )
 
-// The SDK is made for clients: it writes inputs and reads outputs. Its outputs can write themselves
-// too, but the JSON writer that they need is private and lent only to code that has a request
-// written. So an answer is written as if it were the input of a request, and its body is taken out
-// of the request. All that depends on this is in this file; TestEncode compares the result with the
-// protocol.
-
-var (
-	protocol = awsjson.New11(schemas.AmazonEC2ContainerServiceV20141113)
-	// disguise is any operation: the output brings its own schema.
-	disguise = smithy.NewOperationSchema(schemas.ListTasks, schemas.ListTasksRequest, schemas.ListTasksResponse)
-)
-
 // EncodeOutput writes the output of an operation, a pointer to one of the SDK's types such as
 // *ecs.ListTasksOutput, as the body of an answer: names in lower camel case, times in seconds, nil
 // left out. Unlike the SDK it writes zero counts and empty lists where ECS does, because callers
 // query them (`--query`) and waiters compare them. The error names the operation.
+//
+// The SDK is made for clients: it writes inputs and reads outputs. Its outputs can write themselves
+// too, but its JSON writer is private. [jsonWriter] is one for answers.
 func EncodeOutput(op string, out any) ([]byte, error) {
 	answer, ok := out.(smithy.Serializable)
 	if !ok {
 		return nil, fmt.Errorf("answering %s: encoding %T: it is no output of the ECS API", op, out)
 	}
-	req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
-	if err := protocol.SerializeRequest(context.Background(), disguise, complete{answer}, req); err != nil {
-		return nil, fmt.Errorf("answering %s: encoding %T: %w", op, out, err)
+	w := writers.Get().(*jsonWriter)
+	defer w.release()
+	answer.Serialize(w)
+	if w.err != nil {
+		return nil, fmt.Errorf("answering %s: encoding %T: %w", op, out, w.err)
 	}
-	var body bytes.Buffer
-	_, err := io.Copy(&body, req.GetStream()) // in one piece: an answer can have hundreds of kilobytes
-	return body.Bytes(), err
-}
-
-// A complete is an output that writes itself through [zeros].
-type complete struct{ smithy.Serializable }
-
-// Serialize writes the output.
-func (c complete) Serialize(s smithy.ShapeSerializer) {
-	c.Serializable.Serialize(&zeros{ShapeSerializer: s})
+	return w.Bytes(), nil
 }
 
 // always has the members that ECS sends regardless of their value, by structure.
@@ -81,104 +64,58 @@ var always = map[string][]string{
 	"TaskOverride": {"containerOverrides", "inferenceAcceleratorOverrides"},
 }
 
-// A zeros adds to every structure the members in [always] that the SDK left out because they are
-// zero or nil, and to the output itself the lists that it left out because they are nil.
-type zeros struct {
-	smithy.ShapeSerializer
-	open []written
-}
-
-// A written is an unfinished structure with the members that it has so far.
-type written struct {
-	schema  *smithy.Schema
-	members []string
-}
-
-// noteMember records that the structure has the member.
-func (z *zeros) noteMember(member *smithy.Schema) {
-	if n := len(z.open); n > 0 {
-		z.open[n-1].members = append(z.open[n-1].members, member.MemberName())
-	}
-}
-
-// WriteInt32, WriteInt64, WriteFloat64 and WriteBool record that the structure has the member.
-
-func (z *zeros) WriteInt32(s *smithy.Schema, v int32) {
-	z.noteMember(s)
-	z.ShapeSerializer.WriteInt32(s, v)
-}
-
-func (z *zeros) WriteInt64(s *smithy.Schema, v int64) {
-	z.noteMember(s)
-	z.ShapeSerializer.WriteInt64(s, v)
-}
-
-func (z *zeros) WriteFloat64(s *smithy.Schema, v float64) {
-	z.noteMember(s)
-	z.ShapeSerializer.WriteFloat64(s, v)
-}
-
-func (z *zeros) WriteBool(s *smithy.Schema, v bool) {
-	z.noteMember(s)
-	z.ShapeSerializer.WriteBool(s, v)
-}
-
-// WriteList records that the structure has the list.
-func (z *zeros) WriteList(s *smithy.Schema) { z.noteMember(s); z.ShapeSerializer.WriteList(s) }
-
-// WriteStruct begins a structure.
-func (z *zeros) WriteStruct(s *smithy.Schema) {
-	z.open = append(z.open, written{schema: s})
-	z.ShapeSerializer.WriteStruct(s)
-}
-
-// CloseStruct adds what is missing and ends the structure.
-func (z *zeros) CloseStruct() {
-	last := len(z.open) - 1
-	w := z.open[last]
-	z.open = z.open[:last]
-	name := w.schema.TargetID().Name
+// completeStruct adds to the open structure the members in [always] that the SDK left out because
+// they are zero or nil, and to the output itself the lists that it left out because they are nil.
+func (w *jsonWriter) completeStruct() {
+	last := len(w.open) - 1
+	schema := w.open[last].schema
+	name := schema.TargetID().Name
 	if name == "" {
-		name = w.schema.ID().Name
+		name = schema.ID().Name
 	}
 	for _, member := range always[name] {
-		if s := w.schema.Member(member); s != nil && !slices.Contains(w.members, member) {
-			z.writeZero(s)
+		if s := schema.Member(member); s != nil && !slices.Contains(w.open[last].members, member) {
+			writeZero(w, s)
 		}
 	}
 	if last == 0 {
-		z.writeEmptyLists(w)
+		writeEmptyLists(w, schema)
 	}
-	z.ShapeSerializer.CloseStruct()
 }
 
-func (z *zeros) writeZero(s *smithy.Schema) {
+func writeZero(w *jsonWriter, s *smithy.Schema) {
 	switch s.Type() {
 	case smithy.ShapeTypeList:
-		z.ShapeSerializer.WriteList(s)
-		z.ShapeSerializer.CloseList()
+		w.WriteList(s)
+		w.CloseList()
 	case smithy.ShapeTypeBoolean:
-		z.ShapeSerializer.WriteBool(s, false)
+		w.WriteBool(s, false)
 	case smithy.ShapeTypeDouble:
-		z.ShapeSerializer.WriteFloat64(s, 0)
+		w.WriteFloat64(s, 0)
 	default:
-		z.ShapeSerializer.WriteInt32(s, 0)
+		w.WriteInt32(s, 0)
 	}
 }
 
-func (z *zeros) writeEmptyLists(w written) {
+func writeEmptyLists(w *jsonWriter, output *smithy.Schema) {
 	var missing []string
-	for name, s := range w.schema.Members() {
-		if s.Type() == smithy.ShapeTypeList && !slices.Contains(w.members, name) {
+	for name, s := range output.Members() {
+		if s.Type() == smithy.ShapeTypeList && !slices.Contains(w.open[0].members, name) {
 			missing = append(missing, name)
 		}
 	}
 	slices.Sort(missing)
 	for _, name := range missing {
-		z.ShapeSerializer.WriteList(w.schema.Member(name))
-		z.ShapeSerializer.CloseList()
+		w.WriteList(output.Member(name))
+		w.CloseList()
 	}
 }
+
+var (
+	protocol = awsjson.New11(schemas.AmazonEC2ContainerServiceV20141113)
+	// anyOperation names no operation: the output brings its own schema.
+	anyOperation = smithy.NewOperationSchema(schemas.ListTasks, schemas.ListTasksRequest, schemas.ListTasksResponse)
+)
 
 // DecodeAnswer decodes an output that ECS wrote. Errors of the API must have been told apart
 // before, by the HTTP status.
@@ -186,7 +123,7 @@ func DecodeAnswer(answer []byte, out smithy.Deserializable) error {
 	resp := &smithyhttp.Response{Response: &http.Response{
 		StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)),
 	}}
-	if err := protocol.DeserializeResponse(context.Background(), disguise, nil, resp, out); err != nil {
+	if err := protocol.DeserializeResponse(context.Background(), anyOperation, nil, resp, out); err != nil {
 		return fmt.Errorf("decoding an answer of ECS: %w", err)
 	}
 	return nil

@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/document"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	"github.com/google/go-cmp/cmp"
 
@@ -96,9 +101,108 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// Goroutines that encode at the same time, one answer after the other, get each answer as it is
+// alone: writers and their memory are used again.
+func TestEncodeManyAnswersAtOnce(t *testing.T) {
+	want := map[string]string{}
+	for name, c := range outputs {
+		body, err := awsjson.EncodeOutput(c.op, c.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[name] = string(body)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				kept := map[string][]byte{}
+				for name, c := range outputs {
+					body, err := awsjson.EncodeOutput(c.op, c.out)
+					if err != nil {
+						t.Error(err)
+					}
+					kept[name] = body
+				}
+				for name, body := range kept {
+					if string(body) != want[name] {
+						t.Errorf("%s is %s, alone %s", name, body, want[name])
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Any text comes back as it was, but for bytes that are no UTF-8.
+func FuzzEncodeText(f *testing.F) {
+	for _, text := range []string{"", "plain", "a\"b\\c/", "\x00\x1f\x7f\n\t", "<&>'", "\u2028é\U0001f600", "\xff a"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		body, err := awsjson.EncodeOutput("ListTasks", &ecs.ListTasksOutput{TaskArns: []string{text}, NextToken: &text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out struct {
+			TaskArns  []string
+			NextToken string
+		}
+		if err := json.Unmarshal(body, &out); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		want := strings.ToValidUTF8(text, "\ufffd")
+		if utf8.ValidString(text) && (len(out.TaskArns) != 1 || out.TaskArns[0] != want || out.NextToken != want) {
+			t.Errorf("%q became %s", text, body)
+		}
+	})
+}
+
+// A value that JSON or the protocol does not have is an error, and the next answer is whole again.
+func TestEncodeRefusesValuesWithoutAForm(t *testing.T) {
+	hook := types.DeploymentLifecycleHook{HookDetails: document.NewLazyDocument("a")}
+	for name, out := range map[string]any{
+		"NotFinite": &ecs.DescribeTaskSetsOutput{TaskSets: []types.TaskSet{{Scale: &types.Scale{Value: math.NaN()}}}},
+		"Document": &ecs.DescribeServicesOutput{Services: []types.Service{{DeploymentConfiguration: &types.DeploymentConfiguration{
+			LifecycleHooks: []types.DeploymentLifecycleHook{hook}}}}},
+	} {
+		if body, err := awsjson.EncodeOutput("Describe", out); err == nil || !strings.Contains(err.Error(), "Describe") {
+			t.Errorf("%s: %s, %v, want an error that names the operation", name, body, err)
+		}
+		if body, err := awsjson.EncodeOutput("ListTasks", &ecs.ListTasksOutput{}); err != nil ||
+			string(body) != `{"taskArns":[]}` {
+			t.Errorf("after %s: %s, %v", name, body, err)
+		}
+	}
+}
+
 func TestEncodeRefusesWhatIsNoOutput(t *testing.T) {
 	_, err := awsjson.EncodeOutput("ListTasks", struct{}{})
 	if err == nil || !strings.Contains(err.Error(), "ListTasks") {
 		t.Errorf("error %v, want one that names the operation", err)
+	}
+}
+
+// BenchmarkEncodeInstances encodes a page of DescribeContainerInstances.
+func BenchmarkEncodeInstances(b *testing.B) {
+	var out ecs.DescribeContainerInstancesOutput
+	i := types.ContainerInstance{ContainerInstanceArn: new("arn:aws:ecs:eu-west-1:123456789012:container-instance/prod/0a"),
+		Status: new("ACTIVE"), AgentConnected: true, Version: 7, RegisteredAt: &noon}
+	for n := range 20 {
+		i.Attributes = append(i.Attributes, types.Attribute{Name: new(fmt.Sprint("ecs.capability.docker-remote-api.1.", n))})
+	}
+	for _, name := range []string{"CPU", "MEMORY", "PORTS", "PORTS_UDP"} {
+		i.RegisteredResources = append(i.RegisteredResources, types.Resource{Name: &name, Type: new("INTEGER"), IntegerValue: 2048})
+	}
+	i.RemainingResources = i.RegisteredResources
+	for range 100 {
+		out.ContainerInstances = append(out.ContainerInstances, i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := awsjson.EncodeOutput("DescribeContainerInstances", &out); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
