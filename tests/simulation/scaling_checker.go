@@ -150,9 +150,11 @@ func (c *scalingChecker) checkChange(function, op string) {
 		return
 	}
 	for _, i := range was.Instances {
-		left := !slices.ContainsFunc(is.Instances, func(o cluster.GroupInstance) bool { return o.ID == i.ID })
-		if n := c.withoutSecondStarts(was.tasks[i.ID]); left && len(n) > 0 && !c.isRecent(c.unprotectedAt[i.ID]) &&
-			was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
+		if slices.ContainsFunc(is.Instances, func(o cluster.GroupInstance) bool { return o.ID == i.ID }) ||
+			c.isRecent(c.unprotectedAt[i.ID]) || was.hosts[i.ID] == nil || !was.hosts[i.ID].AgentConnected {
+			continue
+		}
+		if n := c.withoutSecondStarts(was.tasks[i.ID]); len(n) > 0 {
 			c.checker.Fail("invariant 7: %s by %s takes instance %s, on which tasks %v run", op, function, i.ID, n)
 		}
 	}

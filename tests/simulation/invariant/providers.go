@@ -60,7 +60,7 @@ func (h *RowHistory) allowedProviders(s *cluster.Service, revision string) (out 
 	if len(s.Providers) == 0 {
 		return nil
 	}
-	if !h.Fallback {
+	if !h.Fallback && len(s.Providers) > 1 {
 		for name, n := range model.AssignProviders(modelShares(s), h.providerCounts(s, revision, nil), 1) {
 			if n > 0 {
 				return []string{name}
