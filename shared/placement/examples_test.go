@@ -107,3 +107,55 @@ func TestOverbookedCapacityCanBeUsedUp(t *testing.T) {
 		}
 	}
 }
+
+// What an application has reserved and does not use is no room for others: of 100 it uses 10 and keeps
+// 30 more. The explanation has what is left.
+func TestReservationsAreExplained(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Applications: map[string]cluster.Application{
+		"shop": {Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: 40}}}}}),
+		&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: "cart", Short: "cart"},
+			ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop"}}},
+		oracle.Instance("a", oracle.Metric("m", 100)), oracle.Task("t", "a", oracle.Owner("cart"), oracle.Load(10)))
+	for load, fits := range map[int64]bool{60: true, 61: false} {
+		_, why := oracle.CheckInstance(s, "a", placement.Request{Count: 1, Spec: &placement.Spec{Owner: "o",
+			Loads: []cluster.Metric{{Name: "m", Load: load}}}})
+		if (why == nil) != fits || why != nil && (why.Need != float64(load) || why.Best != 60) {
+			t.Errorf("load %d: %+v, expected 60 left", load, why)
+		}
+	}
+}
+
+// A task of three half devices needs three devices. One that is free counts once, beside one of which
+// 600 thousandths are left.
+func TestDevicesCountOnce(t *testing.T) {
+	half := cluster.Resources{GPUs: 3, GPUMilli: 500}
+	for devices, fits := range map[int]bool{2: false, 3: true} {
+		s := oracle.SnapshotOf(oracle.Instance("a", oracle.GPUs(devices)), oracle.Task("t", "a",
+			oracle.Needs(cluster.Resources{GPUs: 1, GPUMilli: 400}), func(t *cluster.Task) { t.GPUs = []int{0} }))
+		got := placement.New(s).Place(placement.Request{Count: 1, Spec: &placement.Spec{Owner: "o", Needs: half}})
+		if (len(got.Placed) == 1) != fits {
+			t.Errorf("%d devices: placed %v", devices, got.Placed)
+		}
+	}
+}
+
+// An instance that the cluster does not have, or has no more, is no candidate.
+func TestInstancesThatAreGoneAreNoCandidates(t *testing.T) {
+	e := placement.New(oracle.SnapshotOf(oracle.Instance("a"), oracle.Instance("b", oracle.Status(cluster.InstanceInactive))))
+	for id, want := range map[string]bool{"a": true, "b": false, "nowhere": false} {
+		if got := e.CandidateOn(oracle.WebRequest(1), id); (got != nil) != want {
+			t.Errorf("%s is a candidate: %v", id, got)
+		}
+	}
+}
+
+// Instances without an attribute are a group of their own, beside those that have it without a value.
+func TestEmptyAttributesAreAGroup(t *testing.T) {
+	spec := &placement.Spec{Owner: "web", Needs: oracle.Small, Strategies: []cluster.PlacementStrategy{
+		{Type: cluster.StrategySpread, Field: "attribute:x"}}}
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Attribute("x", "")), oracle.Instance("b"), oracle.Task("t", "a"))
+	if got := oracle.Where(placement.New(s).Place(placement.Request{Spec: spec, Count: 1}).Placed); got != "b" {
+		t.Errorf("the second task goes to %s, expected b: no task is in its group", got)
+	}
+}

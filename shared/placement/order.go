@@ -10,7 +10,6 @@ import (
 // An order compares feasible instances, after the buffer: step by step, and the first difference
 // decides (S2, S3).
 type order struct {
-	key        string
 	attributes []string // that tasks are spread over, the outermost first
 	steps      []step
 	// preferences is how many of the steps are strategies. The last step is how well a task fits.
@@ -49,7 +48,6 @@ const (
 func newPlacementOrder(e *Engine, spec *Spec) order {
 	o := order{countsFirst: true, groupsFirst: true}
 	for _, s := range strategiesOf(spec) {
-		o.key += s.Type + " " + s.Field + ";"
 		switch {
 		case s.Type == cluster.StrategyRandom:
 			o.random, o.preferences = true, len(o.steps)
@@ -69,10 +67,8 @@ func newPlacementOrder(e *Engine, spec *Spec) order {
 	}
 	o.preferences = len(o.steps)
 	if spec.IsGoverned() && len(spec.Strategies) == 0 {
-		o.key += "all;"
 		o.addStep(step{name: "all tasks on the instance", kind: byColumn, column: &e.taskCount})
 	}
-	o.key += spec.Scoring
 	if o.scorer = scorerByName(e, spec.Scoring); o.scorer != nil {
 		o.addStep(step{name: spec.Scoring, kind: byScore})
 	} else {

@@ -30,8 +30,8 @@ type metricDemand struct {
 	load   int64
 }
 
-// newTaskShape translates the spec into columns. The key has everything that decides, so that equal
-// shapes have equal keys.
+// newTaskShape translates the spec into columns. The key has everything that decides whether an instance
+// suits, and its score; an index has the rest of the order in its own key.
 func newTaskShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxed relaxation) *shape {
 	s := &shape{engine: e, spec: spec, matcher: matcherFor(e, spec, constraints), order: newPlacementOrder(e, spec)}
 	s.application = applicationNamed(e, spec.Application)
@@ -55,7 +55,7 @@ func newTaskShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxe
 	if spec.Needs.ENIs > 0 {
 		s.checks = append(s.checks, (*shape).hasENIs)
 	}
-	s.key = fmt.Sprint(spec.Needs, spec.Ports, s.demands, spec.IsGoverned()) + s.matcher.key + "\x03" + s.order.key +
+	s.key = fmt.Sprint(spec.Needs, spec.Ports, s.demands, spec.IsGoverned()) + s.matcher.key + "\x03" + spec.Scoring +
 		"\x03" + strings.Join(s.order.attributes, "\x00")
 	if s.application != nil {
 		s.key += "\x07" + s.application.Name

@@ -1,6 +1,7 @@
 package moves_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -142,22 +143,52 @@ func TestApplicationsAreRepaired(t *testing.T) {
 	}
 }
 
-// More tasks than one plan may move leave an instance plan after plan.
+// More tasks than one plan may move leave an instance plan after plan: the one with the fewest.
 func TestApplicationsAreGatheredPlanAfterPlan(t *testing.T) {
-	rows := []state.Row{oracle.Instance("a"), oracle.Instance("b")}
-	for n := range 7 {
-		on := "a"
-		if n > 2 {
-			on = "b"
+	for _, onA := range []int{3, 4} {
+		rows := []state.Row{oracle.Instance("a"), oracle.Instance("b")}
+		for n := range 7 {
+			on := "a"
+			if n >= onA {
+				on = "b"
+			}
+			rows = append(rows, oracle.Task(string(rune('c'+n)), on, oracle.Owner("cart"), oracle.Load(int64(n))))
 		}
-		rows = append(rows, oracle.Task(string(rune('c'+n)), on, oracle.Owner("cart"), oracle.Load(int64(n))))
+		m := movers(shopTask("cart"))
+		m.Most = 2
+		p := plan(inShop(cluster.Application{MaximumNodes: 1}, []string{"cart"}, rows...), m)
+		if fewest := map[int]string{3: "a", 4: "b"}[onA]; len(p.Moves) == 0 || p.Moves[0].From != fewest {
+			t.Fatalf("%+v, expected moves from %s", p, fewest)
+		}
 	}
-	m := movers(shopTask("cart"))
-	m.Most = 2
-	p := plan(inShop(cluster.Application{MaximumNodes: 1}, []string{"cart"}, rows...), m)
-	if len(p.Moves) == 0 || p.Moves[0].From != "a" {
-		t.Fatalf("%+v", p)
+}
+
+// Among more instances than a search near a task looks at, it goes to one with tasks of its
+// application, if there may be no more, however full that is.
+func TestTasksFindTheirApplicationAmongManyInstances(t *testing.T) {
+	for mostNodes, want := range map[int]string{0: "t1: a > e00", 2: "t1: a > p", 3: "t1: a > e00"} {
+		rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("p", oracle.Metric("m", 100)),
+			oracle.Task("t1", "a", oracle.Owner("cart"), oracle.Load(10)),
+			oracle.Task("t2", "a", oracle.Owner("cart"), oracle.Load(5)),
+			oracle.Task("t3", "p", oracle.Owner("cart"), oracle.Load(90))}
+		for n := range 40 {
+			rows = append(rows, oracle.Instance(fmt.Sprintf("e%02d", n), oracle.Metric("m", 100)))
+		}
+		owners := movers(shopTask("cart"))
+		owners.Keep = func(t *cluster.Task) bool { return t.ID != "t1" }
+		rows = inShop(cluster.Application{MaximumNodes: mostNodes}, []string{"cart"}, rows...)
+		expectMoves(t, moves.PlanMovesLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), owners), want)
 	}
+}
+
+// A plan of the affected tasks knows all tasks of an application that is on too many instances, also
+// where nothing is scarce.
+func TestScopedPlansKnowScatteredApplications(t *testing.T) {
+	rows := inShop(cluster.Application{MaximumNodes: 1}, []string{"cart"}, oracle.Instance("a"), oracle.Instance("b"),
+		oracle.Task("t1", "a", oracle.Owner("cart")), oracle.Task("t2", "a", oracle.Owner("cart")),
+		oracle.Task("t3", "b", oracle.Owner("cart")))
+	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).Scoped()
+	expectMoves(t, p.PlanMoves(movers(shopTask("cart"))), "t3: b > a")
 }
 
 // A task that fits nowhere gets room as far as the limits of its application allow.

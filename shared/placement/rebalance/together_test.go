@@ -172,3 +172,47 @@ func TestPlansMoveTasksTogether(t *testing.T) {
 		t.Errorf("%d moves are made with another, expected more", together)
 	}
 }
+
+// strictGuard refuses moves to the instance 0, and notes the others.
+type strictGuard struct{ made map[[2]int32]bool }
+
+func (g strictGuard) MakeMoves(tasks []int32, to int32) bool {
+	for _, t := range tasks {
+		g.made[[2]int32{t, to}] = to != 0
+	}
+	return to != 0
+}
+
+// A guard is asked about tasks that move together, too: a plan has no move that it refused or was not
+// asked about.
+func TestGuardsAreAskedAboutMovesTogether(t *testing.T) {
+	together, refused := 0, 0
+	for seed := range uint64(200) {
+		p := drawTogetherProblem(seed)
+		result, err := Search(p, Budget{Steps: 4 * checkInterval}, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard := strictGuard{map[[2]int32]bool{}}
+		plan, err := PlanMovesBy(p, result.Instances, guard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range plan.Moves {
+			if !guard.made[[2]int32{m.Task, m.To}] {
+				t.Fatalf("seed %d: the guard has not made %+v", seed, m)
+			}
+			if m.Together {
+				together++
+			}
+		}
+		for _, made := range guard.made {
+			if !made {
+				refused++
+			}
+		}
+	}
+	if together < 20 || refused < 20 {
+		t.Errorf("%d moves are made with another, %d are refused, expected more", together, refused)
+	}
+}
