@@ -320,11 +320,7 @@ type ScalingHistory struct {
 	EmptySince time.Time        `json:"ns,omitzero"`
 	// Launches are the types that the group launches. They are read while tasks wait.
 	Launches LaunchTypes `json:"lt,omitzero"`
-	// Drains has the drains that consolidation began, as long as they last or count for its budget,
-	// the oldest first. DeferredUntil says when instances that could not be emptied may be tried
-	// again, by container instance id.
-	Drains        []Drain              `json:"dr,omitempty"`
-	DeferredUntil map[string]time.Time `json:"sr,omitempty"`
+	ConsolidationHistory
 	// Protecting reports that instances may be protected from scale-in, and must be released when
 	// protection ends.
 	Protecting bool `json:"pr,omitempty"`
@@ -351,6 +347,26 @@ type Attachment struct {
 	// RenewedAt is when everything was last made again.
 	RenewedAt time.Time `json:"mt,omitzero"`
 }
+
+// ConsolidationHistory is the part of ScalingHistory about consolidation.
+type ConsolidationHistory struct {
+	// Drains has the drains that consolidation began, as long as they last or count for its budget,
+	// the oldest first. DeferredUntil says when instances that could not be emptied may be tried
+	// again, by container instance id.
+	Drains        []Drain               `json:"dr,omitempty"`
+	DeferredUntil map[string]time.Time  `json:"sr,omitempty"`
+	Progress      ConsolidationProgress `json:"co,omitempty"`
+}
+
+// ConsolidationProgress says whether consolidation has instances to empty. It is empty if
+// consolidation is off.
+type ConsolidationProgress string
+
+// The kinds of progress, in the order of their weight where a cluster has several groups.
+const (
+	ConsolidationIdle     ConsolidationProgress = "1"
+	ConsolidationEmptying ConsolidationProgress = "2"
+)
 
 // Drain is an instance that consolidation is emptying.
 type Drain struct {

@@ -28,8 +28,12 @@ const (
 	mostBalanceSteps    = 100_000
 )
 
-// balanceDue says that it is time to look; with [state.BalanceOnce] after it, whether balancing is
-// switched on or not.
+// consolidationTime is how long it takes from a change until consolidation has judged it: managed scaling
+// looks every minute.
+const consolidationTime = 90 * time.Second
+
+// balanceDue says that it is time to look; with [state.BalanceConsolidated] after it, that consolidation
+// has judged the changes; with [state.BalanceOnce], whether balancing is switched on or not.
 const balanceDue = "due"
 
 // considerMoves begins moves that repair something, and then those that balance the cluster. placed
@@ -46,19 +50,27 @@ func considerMoves(view *clusterView, commits *plan.Builder, changes *Changes, p
 func considerBalance(view *clusterView, commits *plan.Builder, changes *Changes) {
 	settings, on := view.snap.Configuration.RebalancingOrDefault(), isBalancingOn(view)
 	if changes.balance == "" {
-		if on && changes.mayUnbalance() && !commits.IsScheduled(state.DueBalance, "") {
+		if on && changes.mayUnbalance() && !commits.IsScheduled(state.DueBalance, "") &&
+			!commits.IsScheduled(state.DueBalance, state.BalanceConsolidated) {
 			commits.ScheduleDue(state.DueBalance, "", view.now.Add(settings.SettleTime()))
 		}
 		return
 	}
-	once, subject := changes.balance == balanceDue+state.BalanceOnce, ""
-	if once {
-		subject = state.BalanceOnce
-	}
+	subject := strings.TrimPrefix(changes.balance, balanceDue)
+	once := subject == state.BalanceOnce
 	if !on && !once {
 		return
 	}
-	if wait := balanceTasks(view, commits, settings, once); wait > 0 {
+	wait := time.Duration(0)
+	switch {
+	case view.snap.Consolidation != "" && subject == "": // it may empty instances because of the change
+		wait, subject = consolidationTime, state.BalanceConsolidated
+	case view.snap.Consolidation == cluster.ConsolidationEmptying:
+		wait = settings.IntervalTime()
+	default:
+		wait = balanceTasks(view, commits, settings, once)
+	}
+	if wait > 0 {
 		commits.ScheduleDue(state.DueBalance, subject, view.now.Add(wait))
 	}
 }

@@ -162,6 +162,9 @@ func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 	}
 }
 
+// LooksAtBalance reports whether it is time to look at the balance of the cluster (P15).
+func (c *Changes) LooksAtBalance() bool { return c.balance != "" }
+
 // TaskDefinitions returns the names of the task definitions that the changed services and requests
 // need, sorted by name.
 func (c *Changes) TaskDefinitions(snap *snapshot.Snapshot) []string {

@@ -87,6 +87,28 @@ func TestPlacement_Balancing(t *testing.T) {
 		want(t, "most tasks beyond six", most, 1)
 		want(t, "most tasks of an instance", w.fullest(), 2)
 	})
+	// It would move tasks to instances that consolidation empties next.
+	t.Run("GivesWayToConsolidation", func(t *testing.T) {
+		w := balancedWorld(t, on, cluster.Rules{})
+		history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "spot"}
+		remember := func(progress cluster.ConsolidationProgress) {
+			t.Helper()
+			history.Progress = progress
+			history.Rev++
+			_, err := w.store.Write(ctx, state.Write{Put: new(*history)})
+			want(t, "error", err, nil)
+		}
+		remember(cluster.ConsolidationIdle)
+		w.instances("j", 2, 4096, 8192)
+		w.advance(60 * time.Second)
+		want(t, "most tasks of an instance before it has judged the change", w.fullest(), 3)
+		remember(cluster.ConsolidationEmptying)
+		w.advance(30 * time.Minute)
+		want(t, "most tasks of an instance while it empties others", w.fullest(), 3)
+		remember(cluster.ConsolidationIdle)
+		w.advance(15 * time.Minute)
+		want(t, "most tasks of an instance", w.fullest(), 2)
+	})
 	t.Run("OnRequest", func(t *testing.T) {
 		w := balancedWorld(t, nil, cluster.Rules{})
 		w.instances("j", 2, 4096, 8192)

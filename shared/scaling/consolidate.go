@@ -84,6 +84,28 @@ func findConsolidation(v *view, deferred string, drains *drainPlan) (r consolida
 	return r
 }
 
+// consolidationProgress says whether instances are being emptied, or are about to be: those that wait
+// for the budget or for the end of a cooldown, and empty ones that scaling in is about to remove.
+// Balancing waits for that: it would move tasks to instances that are emptied next.
+func consolidationProgress(
+	v *view, size sizing, t terminations, found *consolidationResult, drains *drainPlan,
+) cluster.ConsolidationProgress {
+	isDraining := func(d cluster.Drain) bool { return !d.Finished && !d.Cancelled }
+	fits := func(c Candidate) bool { return c.Fits }
+	isRemoving := size.low.Low > 0 && size.low.Low <= 2*v.settings.LowDatapoints && v.Group.Desired > v.Group.Min
+	switch {
+	case v.whyConsolidationOff() != "":
+		return ""
+	case slices.ContainsFunc(drains.drains, isDraining), slices.ContainsFunc(found.candidates, fits):
+		return cluster.ConsolidationEmptying
+	case v.Between:
+		return cmp.Or(v.History.Progress, cluster.ConsolidationIdle)
+	case isScalingIn(v, t), v.isCoolingDown(size.lastOut), isRemoving:
+		return cluster.ConsolidationEmptying
+	}
+	return cluster.ConsolidationIdle
+}
+
 // deferAll leaves all instances as they are.
 func deferAll(v *view, deferred string, why reasons) (candidates []Candidate) {
 	for _, m := range v.instances {

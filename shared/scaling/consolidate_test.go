@@ -261,6 +261,69 @@ func protectTask(until time.Time) option {
 	}
 }
 
+// Consolidation says while instances are being emptied, or are about to be, so that balancing waits.
+func TestConsolidationProgress(t *testing.T) {
+	const off, idle, emptying = cluster.ConsolidationProgress(""), cluster.ConsolidationIdle,
+		cluster.ConsolidationEmptying
+	often := consolidating(100, time.Minute)
+	full := func(w *world) {
+		w.instance(1, 3)
+		w.instance(2, 3)
+	}
+	oneEmpty := func(w *world) {
+		w.instance(1, 4)
+		w.instance(2, 0)
+	}
+	lowFor := func(minutes int) option {
+		return func(w *world) {
+			w.history.LowMinutes, w.history.LastLowMinute = minutes, w.now.Add(-time.Minute)
+		}
+	}
+	drained := func(cancelled bool) option {
+		return func(w *world) {
+			w.instance(1, 3)
+			w.instance(2, 3, status(cluster.InstanceDraining))
+			w.history.Drains = []cluster.Drain{{Instance: "c-2", At: noon, Cancelled: cancelled}}
+		}
+	}
+	for name, c := range map[string]struct {
+		options []option
+		want    cluster.ConsolidationProgress
+	}{
+		"Off":               {[]option{lightlyUsed}, off},
+		"BeginsADrain":      {[]option{often, lightlyUsed}, emptying},
+		"WaitsForBudget":    {[]option{consolidating(10, time.Hour), lightlyUsed, budgetUsed}, emptying},
+		"Drains":            {[]option{often, drained(false)}, emptying},
+		"Cancels":           {[]option{often, drained(true), scaledOut(time.Hour)}, idle},
+		"NothingFits":       {[]option{often, full}, idle},
+		"CoolsDown":         {[]option{often, full, scaledOut(14 * time.Minute)}, emptying},
+		"CooledDown":        {[]option{often, full, scaledOut(15 * time.Minute)}, idle},
+		"RemovesAnEmptyOne": {[]option{often, oneEmpty}, emptying},
+		"AtTheMinimum":      {[]option{often, oneEmpty, bounds(2, 9)}, idle},
+		// It is protected, or the group refuses to remove it.
+		"DoesNotRemoveTheEmptyOne": {[]option{often, oneEmpty, lowFor(30), protected}, idle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(append(c.options, web("web", 5, ""))...)
+			expect(t, "progress", w.decide().History.Progress, c.want)
+		})
+	}
+	t.Run("StaysBetweenTheMinutes", func(t *testing.T) {
+		for _, was := range []cluster.ConsolidationProgress{off, idle, emptying} {
+			w := newWorld(often, full, web("web", 6, ""))
+			w.history.Progress = was
+			in := w.input()
+			in.Between = true
+			expect(t, "progress", scaling.Decide(in).History.Progress, max(was, idle))
+		}
+	})
+}
+
+// budgetUsed is a drain that has ended and still counts for the budget.
+func budgetUsed(w *world) {
+	w.history.Drains = []cluster.Drain{{Instance: "c-9", At: w.now.Add(-time.Minute), Finished: true}}
+}
+
 // The disruption budget holds for any window of time.
 func TestConsolidationBudget(t *testing.T) {
 	w := newWorld(consolidating(20, 10*time.Minute), web("web", 20, ""))

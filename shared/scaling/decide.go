@@ -157,6 +157,7 @@ func Decide(in Input) Decision {
 	d.History.LastScaleOut, d.History.LastScaleIn = size.lastOut, finished.lastIn
 	d.History.LastReplacement = replacement.lastReplaced
 	d.History.Drains, d.History.DeferredUntil = drains.drains, drains.deferredUntil
+	d.History.Progress = consolidationProgress(v, size, finished, &found, drains)
 	d.History.Protecting = protection.protecting
 	d.History.LookAgainAt = size.lookAgainAt
 	d.sortLists()
@@ -175,8 +176,9 @@ func decideDisabled(v *view, drains *drainPlan) Decision {
 		d.Verdicts = append(d.Verdicts, m.newVerdict(cmp.Or(notCounted(m), d.Why)))
 	}
 	d.History = cluster.ScalingHistory{
-		Head: v.History.Head, Provider: v.Provider.Name, Drains: drains.drains, Protecting: protection.protecting,
+		Head: v.History.Head, Provider: v.Provider.Name, Protecting: protection.protecting,
 	}
+	d.History.Drains = drains.drains
 	d.sortLists()
 	return d
 }

@@ -15,6 +15,8 @@ type Snapshot struct {
 	Configuration cluster.Configuration              // the zero value where there is no row
 	Definitions   map[string]*cluster.TaskDefinition // by family:revision
 	Requests      map[string]*state.Request          // unanswered, by id
+	// Consolidation is the progress of consolidation when placement last looked at the balance.
+	Consolidation cluster.ConsolidationProgress
 
 	instanceSet
 	serviceSet

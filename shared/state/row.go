@@ -210,8 +210,8 @@ const (
 	// DueHost makes placement reconcile the services with tasks on an instance whose agent may have
 	// been disconnected for too long.
 	DueHost DueKind = "host"
-	// DueBalance makes placement look at the balance of the cluster. Its subject is empty, or
-	// BalanceOnce.
+	// DueBalance makes placement look at the balance of the cluster. Its subject is empty,
+	// BalanceConsolidated or BalanceOnce.
 	DueBalance DueKind = "balance"
 	// DueLoadScaling makes placement look at the load that a service's desired count follows.
 	DueLoadScaling DueKind = "load-scaling"
@@ -226,6 +226,10 @@ const (
 // BalanceOnce is the subject of a DueBalance row by which a caller asks for balancing, whether it
 // is switched on or not.
 const BalanceOnce = "once"
+
+// BalanceConsolidated is the subject of a DueBalance row for a look at which consolidation has judged
+// the changes before it.
+const BalanceConsolidated = "consolidated"
 
 // A Due row is something to do at a time. Dispatch deletes it then, and the stream record of the
 // deletion wakes placement.

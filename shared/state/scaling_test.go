@@ -26,8 +26,10 @@ func TestScalingRowsSurviveEncoding(t *testing.T) {
 			Samples: []cluster.InstanceSample{{AgentVersion: "1.2.3",
 				Registered: cluster.Capacity{CPU: 1, Memory: 2, ENIs: new(3)}, Attributes: map[string]string{"a": "b"},
 				Template: "lt-1:2"}}, EmptySince: noon,
-			Drains:        []cluster.Drain{{Instance: "i", At: noon, Cancelled: true, Finished: true}},
-			DeferredUntil: map[string]time.Time{"i": noon},
+			ConsolidationHistory: cluster.ConsolidationHistory{
+				Drains:        []cluster.Drain{{Instance: "i", At: noon, Cancelled: true, Finished: true}},
+				DeferredUntil: map[string]time.Time{"i": noon}, Progress: cluster.ConsolidationEmptying,
+			},
 		},
 	} {
 		expect(t, "key", state.KeyOf(row).Cluster+" "+state.KeyOf(row).Sort, key)

@@ -39,6 +39,9 @@ const (
 	SwitchNetOff ScalingBug = "the schedule is switched off"
 	// IgnoreTypes does not know how large the group's instance type is (C2).
 	IgnoreTypes ScalingBug = "an empty group starts for a task that its type cannot hold"
+	// IgnoreConsolidation balances without a look at what consolidation empties. The simulated week
+	// must find it.
+	IgnoreConsolidation ScalingBug = "balancing does not give way to consolidation"
 )
 
 // ScalingBugs lists the bugs, each with the failure by which it must be found. Other failures do
@@ -96,7 +99,25 @@ func (b ScalingBug) wrapStore(function string, s state.Store) state.Store {
 	if b == ReplaceUnasked && function == "managed-scaling" {
 		return &replacingStore{s}
 	}
+	if b == IgnoreConsolidation && function == "placement" {
+		return &unconsolidatedStore{s}
+	}
 	return s
+}
+
+// An unconsolidatedStore shows what managed scaling remembers as if consolidation was off.
+type unconsolidatedStore struct{ state.Store }
+
+func (s *unconsolidatedStore) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	rows, err := s.Store.List(ctx, r)
+	for n, row := range rows {
+		if history, ok := row.(*cluster.ScalingHistory); ok {
+			next := *history
+			next.Progress = ""
+			rows[n] = &next
+		}
+	}
+	return rows, err
 }
 
 // A replacingStore shows capacity providers as if they replaced unregistered instances.

@@ -30,10 +30,10 @@ const root = "../.."
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
-		applications(), drainingSince, dueWritten),
+		applications(), drainingSince, dueWritten, consolidationProgress),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
-		affinity, holds, unknownNames, applications(), drainingSince, dueWritten),
+		affinity, holds, unknownNames, applications(), drainingSince, dueWritten, consolidationProgress),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -59,6 +59,10 @@ var holds = []string{"meta *state.Meta.HeldUntil"}
 
 // drainingSince is since when an instance drains, which the first two versions did not write down.
 var drainingSince = []string{"instance# *cluster.Instance.DrainingAt"}
+
+// consolidationProgress is whether consolidation has instances to empty, which the first two versions did
+// not write down.
+var consolidationProgress = []string{"scaling# *cluster.ScalingHistory.ConsolidationHistory.Progress"}
 
 // dueWritten is when a due row was written, which the first two versions did not write down.
 var dueWritten = []string{"due# *state.Due.WrittenAt"}

@@ -85,6 +85,9 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {
 			return err
 		}
+		if err := h.loadConsolidation(ctx, warm.Snap, changes); err != nil {
+			return err
+		}
 		now := h.Clock.Now()
 		commits := decide.Decide(warm, changes, now, h.Settings.Settings)
 		h.recordIdleHops(name, decide.CountIdleHops(records, commits, warm.Snap, now))
@@ -175,6 +178,25 @@ func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.WarmS
 	warm = decide.NewWarmSnapshot(snap)
 	warm.Batch = next.Batch
 	return warm, nil
+}
+
+// loadConsolidation reads the progress of consolidation in the cluster if it is time to look at the
+// balance: that of the group that has the most left to do. Those rows wake no function.
+func (h *Handler) loadConsolidation(ctx context.Context, snap *snapshot.Snapshot, changes *decide.Changes) error {
+	if !changes.LooksAtBalance() {
+		return nil
+	}
+	rows, err := h.State.List(ctx, state.Prefix(snap.Meta.Cluster, state.PrefixScaling))
+	if err != nil {
+		return fmt.Errorf("reading what managed scaling remembers: %w", err)
+	}
+	snap.Consolidation = ""
+	for _, row := range rows {
+		if history, ok := row.(*cluster.ScalingHistory); ok {
+			snap.Consolidation = max(snap.Consolidation, history.Progress)
+		}
+	}
+	return nil
 }
 
 // loadDefinitions reads the task definitions that the snapshot lacks. They are cached by the API
