@@ -23,6 +23,7 @@ type columns struct {
 	active         []bool                   // ACTIVE
 	agentConnected []bool
 	cordoned       []bool
+	tainted        []bool   // has taints, which tasks must tolerate
 	idLabel        []int64  // numbers in the order of ids, see [columns.insertIDLabel]
 	byID           []int32  // the instances that have a label, sorted by id
 	idHash         []uint64 // for choices by chance
@@ -48,7 +49,7 @@ type metricColumns struct {
 func (c *columns) growColumns(n int) {
 	growSlice(&c.views, n)
 	growSlice(&c.enis, n)
-	growSlices(n, &c.inCluster, &c.takesTasks, &c.active, &c.agentConnected, &c.cordoned)
+	growSlices(n, &c.inCluster, &c.takesTasks, &c.active, &c.agentConnected, &c.cordoned, &c.tainted)
 	growSlices(n, &c.idLabel, &c.cpu, &c.memory, &c.tightness, &c.taskCount)
 	growSlices(n, &c.wholeGPUs, &c.largestShare)
 	growSlices(n, &c.staticRevision, &c.idHash, &c.portBits)
@@ -85,6 +86,7 @@ func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 	}
 	c.inCluster[i] = v != nil && eligibility.InCluster(v)
 	c.active[i], c.agentConnected[i], c.cordoned[i], c.takesTasks[i] = false, false, false, false
+	c.tainted[i] = v != nil && v.Instance != nil && v.Attributes[cluster.AttributeTaints] != ""
 	if v == nil {
 		c.staticRevision[i] = 0
 		return

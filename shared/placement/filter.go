@@ -67,6 +67,9 @@ func explainUnschedulable(c *chooser, i int) cluster.Rejection {
 }
 
 func passesTaints(c *chooser, i int) bool {
+	if !c.engine.tainted[i] {
+		return true
+	}
 	_, tainted := eligibility.UntoleratedTaint(c.engine.views[i], c.spec.Tolerations)
 	return !tainted
 }
