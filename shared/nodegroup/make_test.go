@@ -85,6 +85,9 @@ func TestImagesOfOwnTemplates(t *testing.T) {
 		if err := nodegroup.InitMade(g, "main"); err != nil || g.Target.AMIType != amiType {
 			t.Errorf("amiType %q becomes %q: %v", amiType, g.Target.AMIType, err)
 		}
+		if m := g.Machines; len(m.InstanceTypes) > 0 || m.DiskSize > 0 {
+			t.Errorf("the template says which machines to launch, but so does the node group: %+v", *m)
+		}
 	}
 }
 

@@ -114,6 +114,8 @@ func TestMergeUserData(t *testing.T) {
 		"Script": {"AL2023_x86_64_STANDARD", "#!/bin/bash\necho\n", "", "not in the MIME multipart format"},
 		"OnePart": {"AL2023_x86_64_STANDARD", "Content-Type: text/plain\n\nx", "",
 			"not in the MIME multipart format"},
+		"OneTextWithABoundary": {"AL2023_x86_64_STANDARD", strings.Replace(archive, "multipart/mixed", "text/plain", 1), "",
+			"not in the MIME multipart format"},
 		"BrokenHeader": {"AL2023_x86_64_STANDARD", strings.Replace(archive, "\n\n", "\nno field\n\n", 1), "",
 			"not in the MIME multipart format"},
 		"NoEnd": {"AL2023_x86_64_STANDARD", strings.TrimSuffix(archive, "--//--\n"), "",

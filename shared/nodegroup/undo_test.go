@@ -85,6 +85,22 @@ func TestWhatAnUpdateThatGivesUpWaitsFor(t *testing.T) {
 	}
 }
 
+// An hour in which nobody called does not count as one in which AWS denied something.
+func TestPausesDoNotMakeAnUpdateGiveUp(t *testing.T) {
+	u := nodegroup.GiveUp(begunAt(cluster.PhaseRestore, func(*cluster.Update) {}), "denied", nil, noon)
+	now := noon.Add(time.Hour)
+	if u = nodegroup.GiveUp(u, "denied", nil, now); u.SizesReason != "" {
+		t.Errorf("after a pause it says %q", u.SizesReason)
+	}
+	for range 15 {
+		now = now.Add(time.Minute)
+		u = nodegroup.GiveUp(u, "denied", nil, now)
+	}
+	if u.SizesReason == "" {
+		t.Error("after 15 more minutes of denials it still tries to restore the sizes")
+	}
+}
+
 // Labels that were removed from a node group are removed from the nodes that have them.
 func TestLabelsToRemove(t *testing.T) {
 	g := &cluster.NodeGroup{Name: "g", NodeLabels: cluster.NodeLabels{RemovedLabels: []string{"a", "b", "c"}}}
