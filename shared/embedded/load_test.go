@@ -158,6 +158,7 @@ func TestLoadTemplateNamesWhatItRefuses(t *testing.T) {
 			state + ".ParallelizationFactor: must be 1, is 2"},
 		{"Tumbling", "MaximumRetryAttempts: 9", "TumblingWindowInSeconds: 2",
 			state + ".TumblingWindowInSeconds: the embedded tier does not know this"},
+		{"Batch", "BatchSize: !Sub \"${Size}\"", "BatchSize: 10001", state + ".BatchSize: must be from 1 to 10000, is 10001"},
 		{"Age", "MaximumRecordAgeInSeconds: 120", "MaximumRecordAgeInSeconds: 59",
 			state + ".MaximumRecordAgeInSeconds: must be -1 or from 60 to 604800, is 59"},
 		{"Flag", "BisectBatchOnFunctionError: true", "BisectBatchOnFunctionError: 1",

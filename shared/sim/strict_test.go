@@ -15,6 +15,26 @@ import (
 	"berth/shared/sim/ec2"
 )
 
+// A task's network has at most 16 subnets and 5 security groups.
+func TestBoundsOfNetworks(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	ids := w.add(1, ec2.Machine{Type: "m5.large"})
+	must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{Family: new("own"),
+		NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{container("app", 1, 6)}})
+	start := func(subnets, groups int) error {
+		_, err := w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "own:1", Instances: ids,
+			Network: &cluster.Network{Subnets: slices.Repeat([]string{"subnet-1"}, subnets),
+				SecurityGroups: slices.Repeat([]string{"sg-1"}, groups)}})
+		return err
+	}
+	for _, c := range []struct{ subnets, groups int }{{17, 0}, {0, 0}, {1, 6}} {
+		wantCode(t, start(c.subnets, c.groups), cluster.CodeInvalidParameter)
+	}
+	expect(t, "tasks", len(w.Machines.TaskTruths("prod")), 0)
+	check(t, start(16, 5))
+	expect(t, "tasks", len(w.Machines.TaskTruths("prod")), 1)
+}
+
 func TestStartTaskRefusesTheWholeCall(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	ids := w.add(11, ec2.Machine{Type: "m5.large"})

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/wire/shape"
 )
 
 // startRequest is the input of StartTask.
@@ -91,6 +92,9 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	if (d.Def.NetworkMode == types.NetworkModeAwsvpc) != (r.network != nil) {
 		return nil, nil,
 			invalidParameter("A network configuration is for task definitions in awsvpc mode, and they need one.")
+	}
+	if _, err := shape.ParseNetwork(r.network); err != nil {
+		return nil, nil, err
 	}
 	if err := checkVolumes(d, r.volumes); err != nil {
 		return nil, nil, err
