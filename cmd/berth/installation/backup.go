@@ -142,7 +142,7 @@ func (i *Installation) serveBackup(guard transport.Guard, next http.Handler) htt
 			wire.WriteRefusal(w, r, transport.PublicError(err))
 			return
 		}
-		guard.LogChange(r.Context(), operation, "data folder")
+		guard.LogChange(r.Context(), operation, func() string { return "data folder" })
 		transport.WriteAnswer(w, "application/x-tar", http.StatusOK, backup.Bytes())
 	})
 }

@@ -1,6 +1,7 @@
 package answer_test
 
 import (
+	"strings"
 	"testing"
 
 	"berth/shared/wire/answer"
@@ -13,6 +14,7 @@ func TestInstances(t *testing.T) {
 		"attributes":[{"name":"a"}],"registeredResources":[{"name":"CPU"}],"remainingResources":[],"tags":[],"other":{}}`
 	const added = `"version":0,"agentConnected":false,"runningTasksCount":0,"pendingTasksCount":0,"attachments":[],
 		"attributes":[],"registeredResources":[],"remainingResources":[],"tags":[]`
+	const inText = `"text":"\\\"\"tags\":[]"`
 	for name, c := range map[string]struct{ body, want string }{
 		"None":         {`{"failures":[]}`, `{"failures":[]}`},
 		"Whole":        {`{"containerInstances":[` + whole + `]}`, `{"containerInstances":[` + whole + `]}`},
@@ -21,6 +23,14 @@ func TestInstances(t *testing.T) {
 		"LeastAlone":   {`{"containerInstance":{}}`, `{"containerInstance":{` + added + `}}`},
 		"OneOfTwo":     {`{"containerInstances":[` + whole + `,{}]}`, `{"containerInstances":[` + whole + `,{` + added + `}]}`},
 		"AloneAndList": {`{"containerInstances":[` + whole + `],"containerInstance":{}}`, `{"containerInstances":[` + whole + `],"containerInstance":{` + added + `}}`},
+		"SpacesBeforeNull": {`{"containerInstances":[` + strings.Replace(whole, `"tags":[]`, `"tags": null`, 1) + `]}`,
+			`{"containerInstances":[` + whole + `]}`},
+		"TwiceAndNotAtAll": {`{"containerInstances":[` + strings.Replace(whole, `"tags":[]`, `"version":4`, 1) + `]}`,
+			`{"containerInstances":[` + whole + `]}`},
+		"InAText": {`{"containerInstances":[` + strings.Replace(whole, `"tags":[]`, inText, 1) + `]}`,
+			`{"containerInstances":[` + strings.Replace(whole, `"tags":[]`, inText+`,"tags":[]`, 1) + `]}`},
+		"InAMember": {`{"containerInstances":[` + strings.Replace(whole, `"tags":[]`, `"more":{"tags":[]}`, 1) + `]}`,
+			`{"containerInstances":[` + strings.Replace(whole, `"tags":[]`, `"more":{"tags":[]},"tags":[]`, 1) + `]}`},
 		"Null": {`{"containerInstance":{"attributes":null,"version":null,"agentConnected":null}}`,
 			`{"containerInstance":{` + added + `}}`},
 	} {
@@ -54,7 +64,9 @@ func TestInstances(t *testing.T) {
 			}
 		})
 	}
-	if out, err := answer.Instances([]byte("[]")); err == nil {
-		t.Errorf("a list became %s", out)
+	for _, body := range []string{"", "[]", "{", `{"containerInstances":[`, `{"a`, `{"a"`, `{"a\\`} {
+		if out, err := answer.Instances([]byte(body)); err == nil {
+			t.Errorf("%q became %s", body, out)
+		}
 	}
 }

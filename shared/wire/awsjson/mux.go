@@ -68,7 +68,7 @@ func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []b
 		return encodeError(err)
 	}
 	if status < http.StatusMultipleChoices {
-		m.Guard.LogChange(ctx, name, subjectOf(body))
+		m.Guard.LogChange(ctx, name, func() string { return subjectOf(body) })
 	}
 	return status, answer
 }

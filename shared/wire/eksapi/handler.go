@@ -100,7 +100,7 @@ func (h *Handler) answerRequest(w http.ResponseWriter, r *http.Request, c *call)
 	if err != nil {
 		return nil, err
 	}
-	h.guard.LogChange(r.Context(), name, c.subject())
+	h.guard.LogChange(r.Context(), name, c.subject)
 	return json.Marshal(out)
 }
 

@@ -66,11 +66,11 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 }
 
 // LogChange logs who has changed what. The subject names the resource, such as prod/web, and
-// nothing else of the request. Operations that only read are not logged.
-func (g Guard) LogChange(ctx context.Context, operation, subject string) {
+// nothing else of the request. Operations that only read are not logged, nor asked for a subject.
+func (g Guard) LogChange(ctx context.Context, operation string, subject func() string) {
 	if access.RightFor(operation) != access.Read {
 		orDiscard(g.Audit).InfoContext(ctx, "changed through the API", "operation", operation,
-			"principal", Principal(ctx), "subject", subject)
+			"principal", Principal(ctx), "subject", subject())
 	}
 }
 
