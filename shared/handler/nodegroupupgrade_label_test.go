@@ -23,20 +23,17 @@ func (p *nodePool) labelsOf() (out []string) {
 	return out
 }
 
-// Nodes that existed before the node group get its labels, and so do those that are scaled out
+// Nodes that existed before the node group get its labels with its creation, and so do those that are scaled out
 // later; tasks that wait for a label start there. If nothing has changed, only
 // DescribeAutoScalingGroups is called, and little is read.
 func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	w, pool, n := pooled(t, team)
+	want(t, "labels at once", fmt.Sprint(pool.labelsOf()), "[a web ami-1 a web ami-1 a web ami-1 a web ami-1]")
 	to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:team == a"}}
 	w.createAs(operation.CreateService{Cluster: prod, Name: "theirs", TaskDefinition: "web", Desired: new(2),
 		Rules: cluster.Rules{Constraints: to}})
 	w.pump()
-	want(t, "running before", w.service("theirs").Service.Running, 0)
-	n.look()
-	w.pump()
 	want(t, "running", w.service("theirs").Service.Running, 2)
-	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-1 a web ami-1 a web ami-1 a web ami-1]")
 	put, lists := pool.labels, w.state.lists
 	want(t, "labels put", put, 4*3)
 	n.look()
@@ -54,16 +51,19 @@ func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 // are set all the same. A node that cannot be labelled fails neither the others nor the round.
 func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
 	w, pool, n := pooled(t, team)
+	pool.groups["a"].Desired += 4
+	pool.scale()
 	for k, template := range []string{"lt-2:1", "lt-3:1", "lt-9:1"} {
-		pool.groups["a"].Instances[k+1].Template = template
+		pool.groups["a"].Instances[k+5].Template = template
 	}
-	pool.unlabelled = pool.groups["a"].Instances[0].ID[2:]
+	pool.unlabelled = pool.groups["a"].Instances[4].ID[2:]
 	n.look()
 	n.look()
-	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[   a web  a web  a web ami-7]")
+	const before = "a web ami-1 a web ami-1 a web ami-1 a web ami-1 " // of the four that were there before
+	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[   a web  a web  "+before+"a web ami-7]")
 	pool.unlabelled = ""
 	n.look()
-	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web  a web  a web ami-1 a web ami-7]")
+	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web  a web  "+before+"a web ami-1 a web ami-7]")
 	pool.err = cluster.Errorf("Throttling", "later")
 	if n.function.RunSchedule(ctx, "node-groups") == nil {
 		t.Error("nothing is said of groups that could not be described")

@@ -14,6 +14,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/nodegroup"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
 	"berth/shared/sim/ec2"
@@ -286,6 +287,20 @@ func TestEachStepOfAnUpdateIsWoken(t *testing.T) {
 	if u := s.update(); u.Status != cluster.UpdateSuccessful {
 		t.Errorf("%s: %+v", u.Status, u.Errors)
 	}
+}
+
+// The nodes that a group has when a node group is created get its labels without the schedule.
+func TestNodesOfANewNodeGroupAreLabelled(t *testing.T) {
+	s := openSteps(t, false, 2, 1, cluster.UpdateConfig{})
+	s.within("its nodes have its labels", s.Loop.Now(), func() bool {
+		labelled := 0
+		for _, i := range s.instances() {
+			if i.Attributes[nodegroup.LabelNodeGroup] == "web" {
+				labelled++
+			}
+		}
+		return labelled == 2
+	})
 }
 
 // Between upgrade domains an update waits for a set time, for services that have become unhealthy,

@@ -12,7 +12,7 @@ import (
 )
 
 // createGroup completes a CREATING node group of an Auto Scaling group that the user has made: it
-// becomes ACTIVE, or CREATE_FAILED with an issue that says why.
+// becomes ACTIVE, and its nodes get their labels, or CREATE_FAILED with an issue that says why.
 func (h *Handler) createGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	next := *g
 	issue, err := h.completeGroup(ctx, &next)
@@ -22,7 +22,10 @@ func (h *Handler) createGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	if issue != nil {
 		return making{h}.writeCreated(ctx, &next, []cluster.NodeGroupIssue{*issue})
 	}
-	return making{h}.writeCreated(ctx, &next, nil)
+	if err := (making{h}).writeCreated(ctx, &next, nil); err != nil {
+		return err
+	}
+	return h.labelActiveGroups(ctx, g.Cluster, []*cluster.NodeGroup{&next})
 }
 
 // completeGroup sets the target and the sizes of a new node group.
