@@ -99,7 +99,11 @@ func (d *Diagnosis) sortedRejections() []*Rejection {
 
 // String returns the rejection in words, with the numbers that matter.
 func (r Rejection) String() string {
-	text := fmt.Sprintf("%d %s", r.Count, r.Filter)
+	filter := string(r.Filter)
+	if r.Filter == FilterOccupied && r.Count != 1 {
+		filter = "already have one"
+	}
+	text := fmt.Sprintf("%d %s", r.Count, filter)
 	metric, unit := "", ""
 	switch r.Filter {
 	case FilterCPU:

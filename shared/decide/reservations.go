@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/decide/specs"
+	"berth/shared/placement"
 	"berth/shared/snapshot"
 )
 
@@ -25,6 +27,24 @@ func reserveForDaemons(view *clusterView, warm *WarmSnapshot, except map[string]
 			reserveForDaemon(view, daemons[name])
 		}
 	}
+}
+
+// ReserveForDaemons makes the reservations of all DAEMON services in a snapshot that questions are
+// asked of: placement has them when it decides. The engine must be of this snapshot.
+func ReserveForDaemons(snap *snapshot.Snapshot, engine *placement.Engine) {
+	if len(snap.DaemonServices()) == 0 {
+		return
+	}
+	reserveForDaemons(&clusterView{snap: snap, engine: engine, specs: specs.NewCache(snap)}, &WarmSnapshot{}, nil)
+}
+
+// WithOwnReservation calls f while what instances keep free for the owner counts as free, as it does
+// when placement decides about the owner's tasks (S4).
+func WithOwnReservation(snap *snapshot.Snapshot, owner string, f func()) {
+	kept := snap.Reservations(owner)
+	snap.Reserve(owner, nil)
+	f()
+	snap.Reserve(owner, kept)
 }
 
 // reserveForDaemon replaces the service's reservations: on each instance that its next task may go

@@ -144,13 +144,13 @@ func explainPort(c *chooser, i int) cluster.Rejection {
 }
 
 func explainCPU(c *chooser, i int) cluster.Rejection {
-	return cluster.Rejection{Need: cpuUnits(c.spec.Needs.CPU), Best: cpuUnits(c.engine.cpu[i])}
+	return cluster.Rejection{Need: cpuUnits(c.spec.Needs.CPU), Best: cpuUnits(max(0, c.engine.cpu[i]))}
 }
 
 func cpuUnits(cpu int64) float64 { return float64(cpu) / cluster.CPUUnit }
 
 func explainMemory(c *chooser, i int) cluster.Rejection {
-	return cluster.Rejection{Need: float64(c.spec.Needs.Memory), Best: float64(c.engine.memory[i])}
+	return cluster.Rejection{Need: float64(c.spec.Needs.Memory), Best: float64(max(0, c.engine.memory[i]))}
 }
 
 func concernsGPUs(c *chooser) bool { return c.spec.Needs.GPUs > 0 }

@@ -206,7 +206,7 @@ func TestPlaceOnRequestedInstances(t *testing.T) {
 	t.Run("OneEachAtMostForADaemon", func(t *testing.T) {
 		got := on(3, 1, "i-1", "i-4", "i-2")
 		oracle.Expect(t, "placed", oracle.Where(got.Placed), "i-1 i-2")
-		oracle.Expect(t, "diagnosis", got.Diagnosis.String(), "0/3: 3 already has one")
+		oracle.Expect(t, "diagnosis", got.Diagnosis.String(), "0/3: 3 already have one")
 	})
 	t.Run("NeitherUnknownNorDeregistered", func(t *testing.T) {
 		got := on(1, 0, "i-5", "i-9")

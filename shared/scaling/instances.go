@@ -278,6 +278,14 @@ func pluralize(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// areNeeded says that n instances are needed.
+func areNeeded(n int) string {
+	if n == 1 {
+		return "1 instance is needed"
+	}
+	return fmt.Sprintf("%d instances are needed", n)
+}
+
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func isSameMinute(a, b time.Time) bool {

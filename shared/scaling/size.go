@@ -41,7 +41,7 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	case waits:
 		s.hold, s.lookAgainAt = whyNotBetween(v), v.History.LookAgainAt
 	case needsMore:
-		s.hold = fmt.Sprintf("%d instances are needed, %d are running", v.desiredFor(m.Needed), v.running)
+		s.hold = fmt.Sprintf("%s, and the group runs %d", areNeeded(v.desiredFor(m.Needed)), v.running)
 		return scaleOut(v, d, m, drains, s)
 	case m.isBelowTarget(target):
 		s = scaleIn(v, m, s)
@@ -83,30 +83,31 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 	restored := (d.hasWaiting() || v.canGrow()) && drains.cancelAll(v, "more instances are needed")
 	switch {
 	case restored && d.hasWaiting():
-		s.why = fmt.Sprintf("%d instances are needed; instances that were draining receive tasks again first", want)
+		s.why = fmt.Sprintf("%s; instances that were draining receive tasks again first", areNeeded(want))
 	case goal <= current && want > v.Group.Max && current >= v.Group.Max:
-		s.why = fmt.Sprintf("%d instances are needed, but the group is at its maximum of %d", want, v.Group.Max)
+		s.why = fmt.Sprintf("%s, but the group is at its maximum of %d", areNeeded(max(want, v.desiredFor(m.Needed))),
+			v.Group.Max)
 		s.events = append(s.events, v.providerEvent("at maximum", "%s. %s", s.why, describeNeed(v, d, m)))
 		s.events = append(s.events, waitingEvents(v, d, "at maximum", s.why)...)
 	case goal <= current:
-		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
+		s.why = "the group is on its way to " + pluralize(current, "instance")
 	case v.Between && !s.lastIn.IsZero() && v.Now.Sub(s.lastIn) < scaleInTime:
 		s.lookAgainAt = s.lastIn.Add(scaleInTime)
-		s.why = fmt.Sprintf("%d instances are needed; the group was scaled in at %s, which must have ended first", want,
+		s.why = fmt.Sprintf("%s; the group was scaled in at %s, which must have ended first", areNeeded(want),
 			formatTime(s.lastIn))
 	case v.settings.Immediate && isGathering(v):
-		s.why = fmt.Sprintf("%d instances are needed so far; further tasks are beginning to wait", want)
+		s.why = fmt.Sprintf("%s so far; further tasks are beginning to wait", areNeeded(want))
 	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:
 		s.lookAgainAt = whenImmediate(v, s.lastOut.Add(v.settings.Warmup))
 		s.why = fmt.Sprintf(
-			"%d instances are needed; the instances requested at %s are not launched yet and block scaling out", want,
+			"%s; the instances requested at %s are not launched yet and block scaling out", areNeeded(want),
 			formatTime(s.lastOut))
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	case len(v.warming) > 0:
 		first := v.warming[0]
 		s.lookAgainAt = whenImmediate(v, lastWarmupEnd(v))
-		s.why = fmt.Sprintf("%d instances are needed; instance %s is warming up until %s and blocks scaling out",
-			want, first.ID, formatTime(first.launchedAt.Add(v.settings.Warmup)))
+		s.why = fmt.Sprintf("%s; instance %s is warming up until %s and blocks scaling out",
+			areNeeded(want), first.ID, formatTime(first.launchedAt.Add(v.settings.Warmup)))
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	default:
 		s.desired, s.lastOut = goal, v.Now

@@ -70,7 +70,7 @@ type breakCheck struct {
 	want          []string
 }
 
-const sixRun = "wants 6 tasks: 6 are running, 0 are starting, 0 have no instance."
+const sixRun = "wants 6 tasks: 6 running, 0 starting, 0 without an instance."
 
 // breakChecks are in the order of the section.
 var breakChecks = []breakCheck{

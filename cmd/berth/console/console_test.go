@@ -85,7 +85,7 @@ func TestPages(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	server, _ := site(t, newStore(t, 0).source, "")
 	_, page := get(t, server, "/")
-	contains(t, page, "Nothing is wrong.", "Nothing is wrong in cluster prod (0 instances, 1 services, 0 tasks).")
+	contains(t, page, "Nothing is wrong.", "Nothing is wrong in cluster prod (0 instances, 1 service, 0 tasks).")
 	_, page = get(t, server, "/console/map")
 	contains(t, page, "No instance.")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/cmd/berth/listing"
+	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 )
 
@@ -194,8 +195,8 @@ func describeCell(in []listing.Instance) string {
 		memory.Allocated, memory.Total = memory.Allocated+i.Memory.Allocated, memory.Total+i.Memory.Total
 		tasks += i.Tasks
 	}
-	return fmt.Sprintf("%d instances, %d tasks, CPU %.0f %%, memory %.0f %%", len(in), tasks, cpu.Share()*100,
-		memory.Share()*100)
+	return fmt.Sprintf("%s, %s, CPU %.0f %%, memory %.0f %%", whatif.CountNoun(len(in), "instance"),
+		whatif.CountNoun(tasks, "task"), cpu.Share()*100, memory.Share()*100)
 }
 
 // drawing collects one path for each class, so that a map of thousands of boxes stays small.
@@ -291,7 +292,8 @@ func (m *clusterMap) boxName(i listing.Instance) string {
 }
 
 func describeInstance(i listing.Instance) string {
-	out := fmt.Sprintf("%s %s, %s, %d tasks, CPU %s, memory %s MiB", i.EC2, i.ID, i.State(), i.Tasks, i.CPU, i.Memory)
+	out := fmt.Sprintf("%s %s, %s, %s, CPU %s, memory %s MiB", i.EC2, i.ID, i.State(),
+		whatif.CountNoun(i.Tasks, "task"), i.CPU, i.Memory)
 	for _, name := range slices.Sorted(maps.Keys(i.Metrics)) {
 		out += fmt.Sprintf(", %s %s", name, i.Metrics[name])
 	}

@@ -131,8 +131,8 @@ func (f *finder) checkDrains() {
 // whyStays says why a task does not leave a DRAINING instance, empty if it will, and what would end
 // that.
 func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
-	p := f.in.Snapshot.Protection(t.Owner, t.ID)
-	if p != nil && p.Until.After(f.in.Now) && t.IsActive() {
+	if t.IsActive() && f.isProtected(t) {
+		p := f.in.Snapshot.Protection(t.Owner, t.ID)
 		return fmt.Sprintf("task %s of service %s is protected until %s", t.ID, t.Service, formatTime(p.Until)),
 			&Help{"End the protection", f.aws("update-task-protection --no-protection-enabled --tasks %s",
 				t.ID)}

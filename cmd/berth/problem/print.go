@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"berth/cmd/berth/whatif"
 )
 
 // Report is what is wrong in a cluster, with its sizes.
@@ -41,7 +43,8 @@ func NewReport(in Input) *Report {
 
 // Summary is one sentence: how many problems there are, in what.
 func (r *Report) Summary() string {
-	sizes := fmt.Sprintf("%d instances, %d services, %d tasks", r.Instances, r.Services, r.Tasks)
+	sizes := fmt.Sprintf("%s, %s, %s", whatif.CountNoun(r.Instances, "instance"),
+		whatif.CountNoun(r.Services, "service"), whatif.CountNoun(r.Tasks, "task"))
 	switch len(r.Problems) {
 	case 0:
 		return fmt.Sprintf("Nothing is wrong in cluster %s (%s).", r.Cluster, sizes)

@@ -10,6 +10,7 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/spelling"
@@ -108,6 +109,7 @@ type finder struct {
 	in       Input
 	names    *spelling.Names
 	decision map[string]scaling.Decision // by capacity provider
+	blocked  map[string]*cluster.Diagnosis
 	found    []Problem
 }
 
@@ -115,7 +117,8 @@ type finder struct {
 // snapshot and undone, so it must not be used by others meanwhile.
 func Find(in Input) []Problem {
 	f := &finder{in: in, names: spelling.NewNames(in.Snapshot, providerNames(in.Capacity)...),
-		decision: map[string]scaling.Decision{}, found: []Problem{}}
+		decision: map[string]scaling.Decision{}, blocked: decide.DiagnoseBlocked(in.Snapshot, maxExplained),
+		found: []Problem{}}
 	f.decideScaling()
 	for _, name := range slices.Sorted(maps.Keys(in.Snapshot.Services)) {
 		if s := in.Snapshot.Services[name]; s.Status == cluster.ServiceActive {

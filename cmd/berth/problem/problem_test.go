@@ -250,7 +250,7 @@ func TestHealthy(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	r := problem.NewReport(w.input)
-	if got, want := text(t, r), "Nothing is wrong in cluster prod (2 instances, 1 services, 2 tasks).\n"; got != want {
+	if got, want := text(t, r), "Nothing is wrong in cluster prod (2 instances, 1 service, 2 tasks).\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // addBlocked reports a service whose tasks find no instance, with what placement found.
 func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
-	d := s.Blocked
+	d := cmp.Or(f.blocked[s.Name], s.Blocked)
 	p := Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: count,
 		What: fmt.Sprintf("Service %s runs %d of %s: no instance can take %s.", s.Name, c.running,
 			whatif.CountNoun(s.Desired, "task"), countMore(cmp.Or(d.Unplaced, count))),
@@ -33,6 +33,11 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	}
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterPort }) {
 		p.Why += describePortHolders(f.in.Snapshot, s)
+	}
+	p.Why += describeKeptRoom(f.in.Snapshot, s)
+	if s.Strategy == cluster.Daemon {
+		text, more := f.describeHeldRoom(s)
+		p.Why, help = p.Why+text, append(help, more...)
 	}
 	for _, r := range sortedRejections(d) {
 		if limit := applicationLimits[r.Filter]; limit != "" {
@@ -135,8 +140,8 @@ const maxHelp = 4
 // roomHelp returns what may give the service's tasks room, by what rejects the most instances.
 func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts) (help []Help) {
 	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
-		s.Name, c.running)}
-	if c.running == 0 {
+		s.Name, c.running-c.leaving)}
+	if c.running == c.leaving {
 		fewer.What = "Ask for none until there is room"
 	}
 	for _, r := range sortedRejections(d) {
@@ -193,6 +198,9 @@ func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection) []Hel
 	case cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI, cluster.FilterMetric:
 		if f.exceedsInstances(s) != "" {
 			return []Help{{"See what the instances have", f.berth("instance --output wide")}}
+		}
+		if s.Strategy == cluster.Daemon {
+			break // moves make no room for its tasks
 		}
 		if f.in.Snapshot.Application(s.Rules.Application) == nil { // moves make no room for its tasks
 			return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}

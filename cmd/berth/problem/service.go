@@ -24,6 +24,7 @@ type serviceFinder struct{ *finder }
 // taskCounts are the tasks of a service that count, by condition.
 type taskCounts struct {
 	running, unhealthy int
+	leaving            int             // running on a DRAINING instance
 	starting           []*cluster.Task // on an instance, not RUNNING yet
 	oldest             time.Time       // when the first of those was created
 	reason             string          // why the first unhealthy one is
@@ -40,6 +41,9 @@ func (f serviceFinder) countTasks(s *cluster.Service) (c taskCounts) {
 			}
 		default:
 			c.running++
+			if v := f.in.Snapshot.Instances[t.Instance]; v != nil && v.Instance != nil && isDraining(v.Instance) {
+				c.leaving++
+			}
 			target := f.in.Snapshot.Target(s.Short, t.ID)
 			if t.Health == cluster.Unhealthy || target != nil && target.WorstHealth() == cluster.Unhealthy {
 				c.unhealthy++

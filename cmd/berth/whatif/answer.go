@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 	"berth/shared/wire/berthapi"
@@ -87,11 +88,14 @@ func Ask(snap *snapshot.Snapshot, question *Question) (*Answer, error) {
 		return nil, err
 	}
 	out.Tasks = q.describeTasks()
-	x := m.placeTasks(out, r)
-	if q.Instance != "" {
-		if out.Instance, err = m.instanceVerdict(r, &x, q.Instance); err != nil {
-			return nil, err
+	decide.WithOwnReservation(snap, r.Spec.Owner, func() {
+		x := m.placeTasks(out, r)
+		if q.Instance != "" {
+			out.Instance, err = m.instanceVerdict(r, &x, q.Instance)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	if q.Moves {
 		if out.Moves, err = m.planMoves(); err == nil && out.Unplaced > 0 {

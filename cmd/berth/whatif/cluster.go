@@ -118,7 +118,11 @@ func (m *model) serviceSpecs() (out []placement.ServiceSpec, err error) {
 // Print writes the answer for people.
 func (a *ClusterAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
-	p.printLine("%d instances accept tasks.", a.Instances)
+	verb := "accept"
+	if a.Instances == 1 {
+		verb = "accepts"
+	}
+	p.printLine("%s %s tasks.", CountNoun(a.Instances, "instance"), verb)
 	for _, m := range a.Metrics {
 		p.printMetricLine(&m)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
@@ -130,12 +131,14 @@ func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 		return nil, err
 	}
 	// Without the task, its own resources and ports are free: it does not compete with itself.
-	m.engine.WithoutTask(t, func() {
-		x := m.engine.Explain(r)
-		out.Explanation = explanationOf(&x)
-		if v := snap.Instances[t.Instance]; v != nil && v.Instance != nil {
-			out.Here, err = m.instanceVerdict(r, &x, t.Instance)
-		}
+	decide.WithOwnReservation(snap, t.Owner, func() {
+		m.engine.WithoutTask(t, func() {
+			x := m.engine.Explain(r)
+			out.Explanation = explanationOf(&x)
+			if v := snap.Instances[t.Instance]; v != nil && v.Instance != nil {
+				out.Here, err = m.instanceVerdict(r, &x, t.Instance)
+			}
+		})
 	})
 	return out, err
 }
@@ -255,7 +258,7 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 			}
 		}
 		out.Now = &Answer{Tasks: (&Question{Service: name}).describeTasks()}
-		m.placeTasks(out.Now, r)
+		decide.WithOwnReservation(snap, s.Short, func() { m.placeTasks(out.Now, r) })
 	}
 	return out, m.addRepairs(s, out)
 }

@@ -135,7 +135,7 @@ Task t-9 of service web is STOPPED on i-2.
 func TestExplainService(t *testing.T) {
 	t.Run("ThatHasAllItsTasks", func(t *testing.T) {
 		golden(t, whyService(t, snapshotOf(t, rows()), "web"), `
-Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are starting, 0 have no instance.
+Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 running, 0 starting, 0 without an instance.
   They are on i-1, i-2, i-3.
 `)
 	})
@@ -160,7 +160,7 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are startin
 			}
 		}
 		got := whyService(t, snapshotOf(t, all), "web")
-		for _, want := range []string{"wants 2 tasks: 1 are running, 0 are starting, 1 have no instance.",
+		for _, want := range []string{"wants 2 tasks: 1 running, 0 starting, 1 without an instance.",
 			"This is its task set ecs-svc/1.", "They are on i-1."} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %q in:\n%s", want, got)
@@ -184,7 +184,7 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are startin
 				"ecs-svc/1": {Step: 1, Failures: 1, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
 			}})
 		golden(t, whyService(t, snapshotOf(t, full), "big"), `
-Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 are running, 0 are starting, 2 have no instance.
+Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 running, 0 starting, 2 without an instance.
   They are on i-1, i-2, i-3.
   When placement last tried: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
   After failed starts, the next start is at 2026-11-21T12:00:00Z.
@@ -204,7 +204,7 @@ None of 2 tasks of service big would find an instance.
 				"ecs-svc/1": {Step: 3, Failures: 3, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
 			}})
 		golden(t, whyService(t, snapshotOf(t, failed), "big"), `
-Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 are running, 0 are starting, 1 have no instance.
+Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 running, 0 starting, 1 without an instance.
   They are on i-1.
 Its deployment has FAILED: it starts no missing tasks and replaces none that stop.
   ECS deployment circuit breaker: tasks failed to start.
@@ -220,7 +220,7 @@ Its deployment has FAILED: it starts no missing tasks and replaces none that sto
 		lost.Revision, lost.Last, lost.Desired = "ecs-svc/2", cluster.TaskStopped, cluster.TaskStopped
 		lost.TaskDefinition, lost.StopCode, lost.Reason = "web:2", cluster.StopFailedToStart, "CannotPullContainerError"
 		golden(t, whyService(t, snapshotOf(t, append(back, lost)), "web"), `
-Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are starting, 0 have no instance.
+Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 running, 0 starting, 0 without an instance.
   They are on i-1, i-2, i-3.
 Its last deployment, ecs-svc/2, was rolled back (ROLLBACK_SUCCESSFUL): Three tasks failed to start.
   Its task t-8 (web:2) never ran: CannotPullContainerError
@@ -232,7 +232,7 @@ Its last deployment, ecs-svc/2, was rolled back (ROLLBACK_SUCCESSFUL): Three tas
 	})
 	t.Run("WhoseRoomHasComeSince", func(t *testing.T) {
 		golden(t, whyService(t, snapshotOf(t, rows()), "big"), `
-Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 are running, 0 are starting, 1 have no instance.
+Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 running, 0 starting, 1 without an instance.
   They are on i-1.
   When placement last tried: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
 Now:
@@ -247,7 +247,7 @@ A task of service big would go to i-3.
 		web := broken[6].(*cluster.Service)
 		web.Rules.NodeConstraint, web.Moving, web.Unrepaired = "NodeName == i-2", true, "as it was"
 		golden(t, whyService(t, snapshotOf(t, append(broken, next)), "web"), `
-Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 4 are running, 0 are starting, 0 have no instance.
+Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 4 running, 0 starting, 0 without an instance.
   They are on i-2 (2), i-1 (1), i-3 (1).
 Moves in progress:
   task t-1 of web on i-1, by task t-9 on i-2
@@ -262,7 +262,7 @@ No set of moves fixes this, as last decided: as it was
 		with := rows()
 		with[7] = daemon
 		golden(t, whyService(t, snapshotOf(t, with), "big"), `
-Service big (DAEMON, ACTIVE, big:1) wants 3 tasks: 1 are running, 0 are starting, 2 have no instance.
+Service big (DAEMON, ACTIVE, big:1) wants 3 tasks: 1 running, 0 starting, 2 without an instance.
   They are on i-1.
 Now:
 2 tasks of service big would go to i-2, i-3.
@@ -273,7 +273,7 @@ Now:
 		ending := rows()
 		ending[7].(*cluster.Service).Status, ending[7].(*cluster.Service).Blocked = cluster.ServiceDraining, nil
 		golden(t, whyService(t, snapshotOf(t, ending), "big"), `
-Service big (REPLICA, DRAINING, big:1) wants 2 tasks: 1 are running, 0 are starting, 0 have no instance.
+Service big (REPLICA, DRAINING, big:1) wants 2 tasks: 1 running, 0 starting, 0 without an instance.
   They are on i-1.
 `)
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/placement"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
@@ -185,7 +186,10 @@ func (m *model) addExclusions(a *InstanceAnswer, v *snapshot.InstanceView) error
 	}
 	for _, s := range services {
 		// One task more than desired is the worst case that domain rules must allow.
-		why := m.engine.WhyNot(placement.Request{Spec: s.Spec, Count: 1, Target: s.Target + 1}, v.ID)
+		var why []cluster.Rejection
+		decide.WithOwnReservation(m.snap, s.Spec.Owner, func() {
+			why = m.engine.WhyNot(placement.Request{Spec: s.Spec, Count: 1, Target: s.Target + 1}, v.ID)
+		})
 		if len(why) > 0 {
 			a.Excluded = append(a.Excluded, Exclusion{s.Name, rejectionsOf(why), describeRejections(why)})
 		}

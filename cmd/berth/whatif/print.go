@@ -251,8 +251,8 @@ func (p *printer) printPlacedAnew(a *TaskAnswer) {
 // Print writes the answer for people.
 func (a *ServiceAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
-	p.printLine("Service %s (%s, %s, %s) wants %d tasks: %d are running, %d are starting, %d have no instance.",
-		a.Service, a.Strategy, a.Status, a.Definition, a.Desired, a.Running, a.Pending, a.Missing)
+	p.printLine("Service %s (%s, %s, %s) wants %s: %d running, %d starting, %d without an instance.",
+		a.Service, a.Strategy, a.Status, a.Definition, CountNoun(a.Desired, "task"), a.Running, a.Pending, a.Missing)
 	if a.TaskSet != "" {
 		p.printLine("  This is its task set %s.", a.TaskSet)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
@@ -75,10 +76,11 @@ type model struct {
 	specs   map[string]*placement.Spec // by service and task definition
 }
 
-// newModel prepares a snapshot for questions. The snapshot must not change while the model is used,
+// newModel prepares a snapshot for questions, with the room that is kept free for daemons. The snapshot must not change while the model is used,
 // except through it.
 func newModel(snap *snapshot.Snapshot) *model {
 	engine := placement.New(snap)
+	decide.ReserveForDaemons(snap, engine)
 	return &model{snap: snap, engine: engine, planner: moves.NewPlanner(engine), specs: map[string]*placement.Spec{}}
 }
 

@@ -204,7 +204,7 @@ A task of service web would go to i-3.
 `},
 		{"TheInstanceItIs", whatif.Question{Service: "web", Count: 1, Instance: "i-3", Rules: distinct}, `
 A task of service web would find no instance.
-  4 instances: 3 already has one, 1 not active (DRAINING); none can run it, closest is i-1 (already has one)
+  4 instances: 3 already have one, 1 not active (DRAINING); none can run it, closest is i-1 (already has one)
   i-3 cannot take it: already has one
 `},
 	} {
@@ -379,5 +379,29 @@ func TestSavedRefuses(t *testing.T) {
 	if _, err := whatif.BuildSnapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}}); err == nil ||
 		!strings.Contains(err.Error(), "nothing#1") {
 		t.Errorf("a row of no kind: %v", err)
+	}
+}
+
+// Room that is kept for a DAEMON service is free for its own task only, as it is for placement.
+func TestRoomKeptForDaemons(t *testing.T) {
+	daemon := service("big", 1, cluster.Rules{})
+	daemon.Strategy = cluster.Daemon
+	snap := snapshotOf(t, []state.Row{
+		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}),
+		definition("big", cluster.Resources{CPU: 512 * units, Memory: 3000}),
+		instance("i-1", "a", nil), service("web", 3, cluster.Rules{}), daemon,
+		task("web", 1, "i-1"), task("web", 2, "i-1"),
+	})
+	for name, placed := range map[string]int{"web": 0, "big": 1} {
+		got, err := whatif.Ask(snap, &whatif.Question{Service: name, Count: 1})
+		if err != nil || len(got.Placed) != placed {
+			t.Errorf("%s: %+v, %v, want %d placed", name, got, err, placed)
+		}
+	}
+	if text := whyService(t, snap, "web"); !strings.Contains(text, "A task of service web would find no instance.") {
+		t.Errorf("explained:\n%s", text)
+	}
+	if text := whyService(t, snap, "big"); !strings.Contains(text, "A task of service big would go to i-1.") {
+		t.Errorf("explained:\n%s", text)
 	}
 }
