@@ -74,6 +74,11 @@ const (
 // no check is pending.
 func (p *CapacityProvider) HasFailedCreation() bool { return p.GroupProblem != "" && !p.CheckPending }
 
+// IsUnattachable reports whether the provider could not be created and no cluster has it: none can.
+func (p *CapacityProvider) IsUnattachable() bool {
+	return p.HasFailedCreation() && !p.Inactive && len(p.Clusters) == 0
+}
+
 // Delete marks the provider as deleted until expires, the time-to-live of its row.
 func (p *CapacityProvider) Delete(expires int64) {
 	p.Inactive, p.UpdateStatus, p.UpdateReason, p.CheckPending = true, ProviderDeleted, "", false

@@ -79,3 +79,25 @@ func TestNodeGroups_DryRun(t *testing.T) {
 	wantCount(t, "rows after it began", rows, 2)
 	want(t, "update", rows[1].(*cluster.Update).ID, began.ID)
 }
+
+// A capacity provider that could not be created is in no cluster, and is found from each.
+func TestAPI_CapacityOfAProviderThatFailed(t *testing.T) {
+	w := newWorld(t)
+	for _, p := range []*cluster.CapacityProvider{
+		{Name: "gone", GroupProblem: "no such group"}, {Name: "asked", GroupProblem: "no such group", CheckPending: true},
+		{Name: "elsewhere", GroupProblem: "no such group", Clusters: []string{"other"}}, {Name: "fine"},
+		{Name: "deleted", GroupProblem: "no such group", Inactive: true},
+	} {
+		p.Head = providerRow(p.Name, "g").Head
+		p.Rev = 1
+		if _, err := w.store.Write(ctx, state.Write{Put: p, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := w.api.Rows.CapacityRows(ctx, prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, "rows", rows, 1)
+	want(t, "provider", rows[0].(*cluster.CapacityProvider).Name, "gone")
+}

@@ -286,6 +286,13 @@ func areNeeded(n int) string {
 	return fmt.Sprintf("%d instances are needed", n)
 }
 
+func areRunning(n int) string {
+	if n == 1 {
+		return "1 is running"
+	}
+	return fmt.Sprintf("%d are running", n)
+}
+
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func isSameMinute(a, b time.Time) bool {

@@ -41,7 +41,7 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	case waits:
 		s.hold, s.lookAgainAt = whyNotBetween(v), v.History.LookAgainAt
 	case needsMore:
-		s.hold = fmt.Sprintf("%s, and the group runs %d", areNeeded(v.desiredFor(m.Needed)), v.running)
+		s.hold = fmt.Sprintf("%s, %s", areNeeded(v.desiredFor(m.Needed)), areRunning(v.running))
 		return scaleOut(v, d, m, drains, s)
 	case m.isBelowTarget(target):
 		s = scaleIn(v, m, s)

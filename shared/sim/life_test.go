@@ -166,6 +166,11 @@ func TestEnvironmentVariablesDecideWhatATaskDoes(t *testing.T) {
 	expect(t, "exit code", *got.ExitCode, 7)
 	got = run(cluster.Variable{Name: "BERTH_FLEET_FAIL", Value: "start"})
 	expect(t, "code", got.StopCode, cluster.StopFailedToStart)
+	const missing = "CannotPullContainerError: pull image manifest has been retried 1 time(s): not found"
+	got = run(cluster.Variable{Name: "BERTH_FLEET_FAIL", Value: missing})
+	expect(t, "reason", got.Reason, missing)
+	got = run(cluster.Variable{Name: "BERTH_FLEET_FAIL", Value: "no"})
+	expect(t, "code of no failure", got.StopCode, cluster.StopContainerExited)
 }
 
 func (w *world) registerChecked() {

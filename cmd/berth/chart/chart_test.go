@@ -59,6 +59,18 @@ func TestLongLines(t *testing.T) {
 }
 
 // A plot of nothing, or of one point, is still a picture.
+// The axis of whole numbers has no others.
+func TestWholeNumbers(t *testing.T) {
+	plot := chart.Plot{Lines: []chart.Line{{Name: "one", X: []float64{0, 10}, Y: []float64{1, 1}}}}
+	if got := string(plot.Figure()); !strings.Contains(got, ">0.2<") {
+		t.Errorf("no part of one in\n%s", got)
+	}
+	plot.Whole = true
+	if got := string(plot.Figure()); strings.Contains(got, ">0.") || !strings.Contains(got, ">1<") {
+		t.Errorf("parts of one in\n%s", got)
+	}
+}
+
 func TestLittleToPlot(t *testing.T) {
 	for _, p := range []chart.Plot{{}, {Lines: []chart.Line{{X: []float64{3}, Y: []float64{0}}}}} {
 		out := string(p.Figure())

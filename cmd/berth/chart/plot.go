@@ -36,6 +36,8 @@ type Plot struct {
 	FormatX func(x float64) string
 	// Unit is behind each number of the vertical axis.
 	Unit string
+	// Whole says that the values are whole numbers, so that the vertical axis has no others.
+	Whole bool
 	// Least is the highest value that the vertical axis has at least.
 	Least float64
 }
@@ -53,7 +55,7 @@ const (
 )
 
 // bounds are what the axes of a plot reach over.
-type bounds struct{ fromX, toX, toY float64 }
+type bounds struct{ fromX, toX, toY, stepY float64 }
 
 func (p Plot) bounds() bounds {
 	out := bounds{fromX: math.Inf(1), toX: math.Inf(-1), toY: p.Least}
@@ -74,7 +76,11 @@ func (p Plot) bounds() bounds {
 	if out.toY <= 0 {
 		out.toY = 1
 	}
-	out.toY = math.Ceil(out.toY/tickStep(out.toY)) * tickStep(out.toY)
+	out.stepY = tickStep(out.toY)
+	if p.Whole {
+		out.stepY = max(1, out.stepY)
+	}
+	out.toY = math.Ceil(out.toY/out.stepY) * out.stepY
 	return out
 }
 
@@ -143,8 +149,7 @@ func (p Plot) describe() string {
 // drawAxes draws the grid and its numbers.
 func (p Plot) drawAxes(out *strings.Builder, b bounds) {
 	grid := ""
-	step := tickStep(b.toY)
-	for y := 0.0; y <= b.toY+step/2; y += step {
+	for y := 0.0; y <= b.toY+b.stepY/2; y += b.stepY {
 		grid += fmt.Sprintf("M%d %.1fH%d", marginLeft, b.y(y), plotWidth-marginRight)
 		fmt.Fprintf(out, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`, marginLeft-6, b.y(y)+4,
 			escape(formatNumber(y)+p.Unit))

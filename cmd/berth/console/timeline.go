@@ -25,7 +25,7 @@ func newTimeline(v *view, s *cluster.Service) template.HTML {
 		return ""
 	}
 	least, most := s.TaskBounds(s.Desired)
-	plot := chart.Plot{Title: "Tasks that run, by revision, since the deployment began",
+	plot := chart.Plot{Title: "Tasks that run, by revision, since the deployment began", Whole: true,
 		Levels: []chart.Level{{Name: "at least healthy", Y: float64(least)}, {Name: "at most", Y: float64(most)}},
 		FormatX: func(x float64) string {
 			return from.Add(time.Duration(x * float64(time.Second))).UTC().Format(time.TimeOnly)

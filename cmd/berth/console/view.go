@@ -28,6 +28,7 @@ var pageFiles embed.FS
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"short": listing.ShortID, "age": listing.Age, "time": formatTime, "tone": toneClass, "address": address,
 	"dict":    pairs,
+	"count":   whatif.CountNoun,
 	"percent": func(a listing.Amount) int { return int(a.Share()*100 + 0.5) },
 }).ParseFS(pageFiles, "page/*.html"))
 

@@ -17,6 +17,11 @@ func (f *finder) checkProviders() {
 	if f.in.Capacity == nil {
 		return
 	}
+	for _, p := range f.in.Capacity.Unattachable {
+		f.addProvider(p, "could not be created, and no cluster has it", p.GroupProblem,
+			Help{"Delete it, then create it again without the cause",
+				f.api("ecs delete-capacity-provider --capacity-provider " + QuoteArgument(p.Name))})
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.Providers)) {
 		p := f.in.Capacity.Providers[name]
 		see := Help{"See the provider",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/cmd/berth/problem"
+	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/state"
 )
@@ -63,6 +64,14 @@ func TestCausesBehindTheCause(t *testing.T) {
 					Reason: "TargetGroupNotFound: Target groups '" + arn + "' not found"}}})
 		}, problem.TargetRefused, "Target group blue refuses 1 task of service web.", "not found.",
 			"aws ecs update-service --cluster prod --service web --load-balancers '[]'"},
+		{"AProviderThatNoClusterCanHave", func(w *world) {
+			w.instance(1)
+			rows := []state.Row{&cluster.CapacityProvider{Name: "spot", Group: "gone",
+				GroupProblem: "The specified Auto Scaling group gone does not exist."}}
+			w.input.Capacity, _ = whatif.NewCapacity(rows)
+		}, problem.ProviderFailed, "Capacity provider spot could not be created, and no cluster has it.",
+			"The specified Auto Scaling group gone does not exist.",
+			"aws ecs delete-capacity-provider --capacity-provider spot"},
 		{"ANodeGroupThatCannotBeCreated", func(w *world) {
 			w.instance(1)
 			k := w.capacity()

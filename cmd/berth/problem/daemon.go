@@ -28,8 +28,8 @@ func describeKeptRoom(snap *snapshot.Snapshot, s *cluster.Service) (text string)
 			}
 		}
 		if n > 0 {
-			text += fmt.Sprintf(" %s would have room, but it is kept for DAEMON service %s, which does not run there yet.",
-				whatif.CountNoun(n, "instance"), name)
+			text += fmt.Sprintf(" %s would have room, but it is kept for DAEMON service %s, which does not run there "+
+				"yet.", whatif.CountNoun(n, "instance"), name)
 		}
 	}
 	return text
@@ -46,7 +46,8 @@ func (f serviceFinder) describeHeldRoom(s *cluster.Service) (text string, help [
 			continue
 		}
 		for _, t := range v.Tasks {
-			if other := f.in.Snapshot.Services[t.Service]; !t.IsActive() || other == nil || other.Strategy == cluster.Daemon {
+			other := f.in.Snapshot.Services[t.Service]
+			if !t.IsActive() || other == nil || other.Strategy == cluster.Daemon {
 				continue
 			}
 			h := held[t.Service]

@@ -50,28 +50,28 @@ func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
 			unhealthy.add(t)
 		}
 	}
-	see := Help{"See the tasks that stopped", f.aws("list-tasks --service-name %s --desired-status STOPPED", s.Name)}
 	if exits.count >= keepsEnding {
 		f.add(Problem{Kind: TasksExit, Type: "service", Name: s.Name, Count: exits.count,
 			What: fmt.Sprintf("Tasks of service %s keep exiting.", s.Name),
 			Why: fmt.Sprintf("%s of %s exited by themselves within the last 10 minutes, and %d of %d run now. %s",
 				whatif.CountNoun(exits.count, "task"), s.Deployment.TaskDefinition, c.running, s.Desired,
 				describeExit(exits.last))}, exits.first,
-			append([]Help{see}, f.returnHelp(s)...)...)
+			append([]Help{f.stoppedHelp(exits.last)}, f.returnHelp(s)...)...)
 	}
 	if refused.count >= keepsEnding {
 		f.add(Problem{Kind: StartsRefused, Type: "service", Name: s.Name, Count: refused.count,
 			What: fmt.Sprintf("ECS refuses to start tasks of service %s.", s.Name),
 			Why: fmt.Sprintf("It refused %s within the last 10 minutes, and %d of %d run now. %s",
 				whatif.CountNoun(refused.count, "start"), c.running, s.Desired, sentence(refused.last.Reason))},
-			refused.first, append([]Help{see}, f.startHelp(s.Deployment.TaskDefinition, refused.last.Reason)...)...)
+			refused.first, append([]Help{f.stoppedHelp(refused.last)},
+				f.startHelp(s.Deployment.TaskDefinition, refused.last.Reason)...)...)
 	}
 	if unhealthy.count >= keepsEnding && c.unhealthy == 0 {
 		f.add(Problem{Kind: TasksUnhealthy, Type: "service", Name: s.Name, Count: unhealthy.count,
 			What: fmt.Sprintf("Tasks of service %s keep failing their health checks.", s.Name),
 			Why: fmt.Sprintf("%s replaced for that within the last 10 minutes, and %d of %d run now. The last one: %s",
 				pastTense(unhealthy.count, "task"), c.running, s.Desired, sentence(unhealthy.last.Reason))},
-			unhealthy.first, append([]Help{see}, f.returnHelp(s)...)...)
+			unhealthy.first, append([]Help{f.stoppedHelp(unhealthy.last)}, f.returnHelp(s)...)...)
 	}
 }
 
@@ -84,7 +84,11 @@ func pastTense(n int, noun string) string {
 
 // describeExit says how a task ended, and how long it had run.
 func describeExit(t *cluster.Task) string {
-	text := fmt.Sprintf("The last one ran for %s", shortDuration(t.Stopped.Time().Sub(t.Started.Time())))
+	ran := "less than a second"
+	if d := t.Stopped.Time().Sub(t.Started.Time()); d >= time.Second {
+		ran = shortDuration(d)
+	}
+	text := "The last one ran for " + ran
 	if t.ExitCode != nil {
 		text += fmt.Sprintf(" and exited with code %d", *t.ExitCode)
 	}
@@ -97,10 +101,21 @@ func describeExit(t *cluster.Task) string {
 // exitKilled is the exit code of a container that a SIGKILL ended.
 const exitKilled = 137
 
+// stoppedHelp returns the command that shows why a task stopped, and with which codes its containers
+// exited.
+func (f serviceFinder) stoppedHelp(t *cluster.Task) Help {
+	return Help{"See why the last one stopped", f.aws("describe-tasks --tasks %s "+
+		"--query 'tasks[].[stoppedReason,containers[].[name,exitCode,reason]]'", t.ID)}
+}
+
 // startHelp returns what shows why a task definition does not start: its image and its roles.
 func (f serviceFinder) startHelp(definition, reason string) []Help {
 	what := "See its images, roles and memory"
+	query := "executionRoleArn,taskRoleArn,containerDefinitions[].[name,image,memory]"
 	switch {
+	case strings.Contains(reason, "secret"), strings.Contains(reason, "ssm"):
+		what = "Check the secrets that it names, and that its execution role may read them"
+		query = "executionRoleArn,containerDefinitions[].[name,secrets,logConfiguration.secretOptions]"
 	case strings.Contains(reason, "CannotPull"):
 		what = "Check the name of its image"
 	case strings.Contains(reason, "ResourceInitialization"), strings.Contains(reason, "role"):
@@ -109,7 +124,7 @@ func (f serviceFinder) startHelp(definition, reason string) []Help {
 		what = "Check its memory"
 	}
 	return []Help{{what, f.api("ecs describe-task-definition --task-definition " + definition +
-		" --query 'taskDefinition.[executionRoleArn,taskRoleArn,containerDefinitions[].[name,image,memory]]'")}}
+		" --query 'taskDefinition.[" + query + "]'")}}
 }
 
 // returnHelp returns the command that brings back the last revision that completed, if it is another
@@ -129,7 +144,7 @@ func (f serviceFinder) returnHelp(s *cluster.Service) []Help {
 }
 
 // hasFailed reports whether a deployment is the PRIMARY one and FAILED: it starts nothing more.
-func (f serviceFinder) hasFailed(s *cluster.Service, deployment string) bool {
+func hasFailed(s *cluster.Service, deployment string) bool {
 	return s.Deployment.ID == deployment && s.Deployment.State == cluster.RolloutFailed
 }
 

@@ -40,7 +40,8 @@ func unstarted(t *cluster.Task) { t.Started = 0 }
 
 // Tasks that end again and again are a problem although the next one runs.
 func TestTasksThatKeepEnding(t *testing.T) {
-	const tasks = "aws ecs list-tasks --cluster prod --service-name web --desired-status STOPPED"
+	const tasks = "aws ecs describe-tasks --cluster prod --tasks t-3 --query " +
+		"'tasks[].[stoppedReason,containers[].[name,exitCode,reason]]'"
 	for _, c := range []situation{
 		{"Exits", endedTasks(3, cluster.StopContainerExited, "Essential container in task exited"), problem.TasksExit,
 			"Tasks of service web keep exiting.", "3 tasks of web:1 exited by themselves within the last 10 minutes, and " +
@@ -50,6 +51,11 @@ func TestTasksThatKeepEnding(t *testing.T) {
 			problem.StartsRefused, "ECS refuses to start tasks of service web.",
 			"It refused 3 starts within the last 10 minutes, and 1 of 1 run now. ECS was unable to assume the role.",
 			"aws ecs describe-task-definition --task-definition web:1"},
+		{"RefusedForASecret", endedTasks(3, cluster.StopRefused, "ResourceInitializationError: unable to pull secrets", unstarted),
+			problem.StartsRefused, "ECS refuses to start tasks of service web.", "unable to pull secrets.",
+			"'taskDefinition.[executionRoleArn,containerDefinitions[].[name,secrets,logConfiguration.secretOptions]]'"},
+		{"ExitsAtOnce", endedTasks(3, cluster.StopContainerExited, "exited", func(t *cluster.Task) { t.Started = t.Stopped }),
+			problem.TasksExit, "Tasks of service web keep exiting.", "The last one ran for less than a second", tasks},
 		{"Unhealthy", endedTasks(3, cluster.StopByScheduler, "Task failed container health checks"),
 			problem.TasksUnhealthy, "Tasks of service web keep failing their health checks.",
 			"3 tasks were replaced for that within the last 10 minutes, and 1 of 1 run now.", tasks},

@@ -206,7 +206,7 @@ func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 // checkThrottle reports starts that are held back after failures.
 func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 	for _, r := range berthapi.ThrottleOf(s, f.in.Snapshot.Throttle(s.Short)).Revisions {
-		if !r.NextAttemptAt.After(f.in.Now) && c.running >= s.Desired || f.hasFailed(s, r.Deployment) {
+		if !r.NextAttemptAt.After(f.in.Now) && c.running >= s.Desired || hasFailed(s, r.Deployment) {
 			continue
 		}
 		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. The next attempt is at %s.",
@@ -215,8 +215,13 @@ func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 		if r.Reason != "" {
 			why += " Last failure: " + sentence(r.Reason)
 		}
-		help := []Help{{"See the tasks that stopped", f.aws("list-tasks --service-name %s --desired-status STOPPED",
-			s.Name)}}
+		var help []Help
+		if last := lastFailed(f.in.Snapshot, s); last != nil {
+			help = append(help, f.stoppedHelp(last))
+		} else {
+			help = append(help, Help{"See the tasks that stopped", f.aws(
+				"list-tasks --service-name %s --desired-status STOPPED", s.Name)})
+		}
 		help = append(help, f.startHelp(r.TaskDefinition, r.Reason)...)
 		help = append(help, f.returnHelp(s)...)
 		help = append(help, Help{"Register a revision that works and deploy it, which ends the throttle", f.aws(
@@ -242,7 +247,7 @@ func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
 			What: fmt.Sprintf("The deployment of %s to service %s failed, and starts no more tasks.",
 				s.Deployment.TaskDefinition, s.Name),
 			Why: f.describeFailure(s, r)}, s.Deployment.UpdatedAt,
-			append(append(f.startHelp(s.Deployment.TaskDefinition, f.lastFailure(s)), f.returnHelp(s)...),
+			append(append(f.startHelp(s.Deployment.TaskDefinition, lastFailure(f.in.Snapshot, s)), f.returnHelp(s)...),
 				Help{"Register a revision that works, and deploy it", f.aws(
 					"update-service --service %s --task-definition %s", s.Name,
 					familyOf(s.Deployment.TaskDefinition))})...)
@@ -289,24 +294,27 @@ func (f serviceFinder) describeFailure(s *cluster.Service, r *cluster.Release) s
 	if len(why) == 0 && reason != "" {
 		why = append(why, sentence(reason))
 	}
-	if last := f.lastFailure(s); last != "" {
+	if last := lastFailure(f.in.Snapshot, s); last != "" {
 		why = append(why, "Last failure: "+sentence(last))
 	}
 	return cmp.Or(strings.Join(why, " "), "No reason was recorded.")
 }
 
-// lastFailure returns why the service's last failed task stopped, if its row still exists.
-func (f serviceFinder) lastFailure(s *cluster.Service) string {
-	var last *cluster.Task
-	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
+// lastFailed returns the service's last task that never ran, or nil if no such row exists any more.
+func lastFailed(snap *snapshot.Snapshot, s *cluster.Service) (last *cluster.Task) {
+	for _, t := range snap.TasksOf(s.Short) {
 		if t.NeverRan() && (last == nil || t.Stopped.Time().After(last.Stopped.Time())) {
 			last = t
 		}
 	}
-	if last == nil {
-		return ""
+	return last
+}
+
+func lastFailure(snap *snapshot.Snapshot, s *cluster.Service) string {
+	if last := lastFailed(snap, s); last != nil {
+		return last.Reason
 	}
-	return last.Reason
+	return ""
 }
 
 // addStuck reports a deployment whose percentages allow no step.

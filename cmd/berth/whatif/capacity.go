@@ -26,6 +26,8 @@ type Capacity struct {
 	Groups     map[string]*cluster.AutoScalingGroup
 	// Failures are the launches that failed lately, of the groups that are smaller than desired.
 	Failures map[string][]cluster.FailedLaunch
+	// Unattachable are the capacity providers that could not be created, and that no cluster has.
+	Unattachable []*cluster.CapacityProvider
 	// At is the time of the scheduler's clock; zero if it is unknown.
 	At time.Time
 }
@@ -114,6 +116,10 @@ func NewCapacity(rows []state.Row) (k *Capacity, groups []string) {
 	for _, row := range rows {
 		switch r := row.(type) {
 		case *cluster.CapacityProvider:
+			if r.IsUnattachable() {
+				k.Unattachable = append(k.Unattachable, r)
+				continue
+			}
 			k.Providers[r.Name] = r
 			groups = append(groups, r.Group)
 		case *cluster.ScalingHistory:

@@ -76,8 +76,8 @@ type model struct {
 	specs   map[string]*placement.Spec // by service and task definition
 }
 
-// newModel prepares a snapshot for questions, with the room that is kept free for daemons. The snapshot must not change while the model is used,
-// except through it.
+// newModel prepares a snapshot for questions, with the room that is kept free for daemons. The
+// snapshot must not change while the model is used, except through it.
 func newModel(snap *snapshot.Snapshot) *model {
 	engine := placement.New(snap)
 	decide.ReserveForDaemons(snap, engine)

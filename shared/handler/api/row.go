@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/state"
 )
 
@@ -82,7 +83,8 @@ func (a *Rows) Now() time.Time { return a.Clock.Now() }
 
 // CapacityRows returns the rows that say where a cluster's instances come from: its capacity
 // providers, what managed scaling remembers of them, its node groups, and the last update of each
-// group's nodes.
+// group's nodes. Providers that could not be created are among them, because no cluster can have
+// them, and whoever created one looks for it in the cluster that should.
 func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -100,6 +102,15 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 		}
 		if history != nil {
 			rows = append(rows, history)
+		}
+	}
+	all, err := handler.ListProviders(ctx, a.State)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		if p.IsUnattachable() {
+			rows = append(rows, p)
 		}
 	}
 	groups, err := state.ListRows[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup),

@@ -50,7 +50,8 @@ type plan struct {
 // gives every task the zero Behaviour. decide must not call a service.
 //
 // Environment variables of the task override decide: BERTH_FLEET_RUN_SECONDS,
-// BERTH_FLEET_EXIT_CODE, BERTH_FLEET_LATENCY_MS, and BERTH_FLEET_FAIL=start.
+// BERTH_FLEET_EXIT_CODE, BERTH_FLEET_LATENCY_MS, and BERTH_FLEET_FAIL: start, or the reason that ECS
+// gives, as "CannotPullContainerError: ...".
 func (e *Machines) SetTaskBehaviour(decide func(StartInfo) Behaviour) {
 	e.kernel.WithLock(func() { e.agents.behaviour = decide })
 }
@@ -129,8 +130,11 @@ func (p *plan) fromEnvironment(t *task) {
 	if ms, err := strconv.Atoi(t.environmentVariable("BERTH_FLEET_LATENCY_MS")); err == nil && ms >= 0 && ms < 1e9 {
 		p.Latency = max(time.Duration(ms)*time.Millisecond, time.Millisecond)
 	}
-	if strings.EqualFold(t.environmentVariable("BERTH_FLEET_FAIL"), "start") {
+	switch fail := t.environmentVariable("BERTH_FLEET_FAIL"); {
+	case strings.EqualFold(fail, "start"):
 		p.FailStart = "CannotStartContainerError: asked for by BERTH_FLEET_FAIL"
+	case strings.Contains(fail, "Error: "):
+		p.FailStart = fail
 	}
 }
 
