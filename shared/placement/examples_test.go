@@ -159,3 +159,26 @@ func TestEmptyAttributesAreAGroup(t *testing.T) {
 		t.Errorf("the second task goes to %s, expected b: no task is in its group", got)
 	}
 }
+
+// An application on one of three instances, with a load of 10 of 45, has room on two more, and for three
+// more tasks with a load of 10 each.
+func TestApplicationRoom(t *testing.T) {
+	shop := map[string]cluster.ApplicationMetric{"m": {TotalCapacity: 45}}
+	for limits, want := range map[*cluster.Application][2]int{
+		{MaximumNodes: 3}:                {2, math.MaxInt},
+		{Metrics: shop}:                  {math.MaxInt, 3},
+		{MaximumNodes: 1, Metrics: shop}: {0, 3},
+	} {
+		e := placement.New(oracle.SnapshotOf(
+			oracle.Configuration(cluster.Configuration{Applications: map[string]cluster.Application{"shop": *limits}}),
+			&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1},
+				ServiceIdentity: cluster.ServiceIdentity{Name: "cart", Short: "cart"},
+				ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Application: "shop"}}},
+			oracle.Instance("a"), oracle.Task("t", "a", oracle.Owner("cart"), oracle.Load(10))))
+		instances, tasks := placement.ApplicationRoom(e, &placement.Spec{Owner: "cart", Application: "shop",
+			Loads: []cluster.Metric{{Name: "m", Load: 10}}})
+		if got := [2]int{instances, tasks}; got != want {
+			t.Errorf("%+v: room on %d more instances, for %d more tasks, expected %v", *limits, instances, tasks, want)
+		}
+	}
+}

@@ -72,9 +72,9 @@ func TestTheNewerRegistrationCounts(t *testing.T) {
 // A task that was moved in the plan counts with the load that it has reported, and so does the one that
 // would follow it: beside 3 of 10 there is room for twice 3, and not for twice 4.
 func TestMovedTasksCountWithTheirReportedLoad(t *testing.T) {
-	for reported, want := range map[int64]string{3: "[c-2]", 4: "[]"} {
+	expectDrain := func(defaults []cluster.Metric, reported int64, want string) {
 		w := newWorld(web("web", 3, ""), consolidating(100, time.Minute))
-		w.movers["web"].Spec.Loads = []cluster.Metric{{Name: "disk", Load: 1}}
+		w.movers["web"].Spec.Loads = defaults
 		disk := with(func(c *cluster.Capacity) { c.Metrics = map[string]int64{"disk": 10} })
 		w.instance(1, 0, disk)
 		w.instance(2, 0, disk)
@@ -85,7 +85,12 @@ func TestMovedTasksCountWithTheirReportedLoad(t *testing.T) {
 		w.task("alone", 1, of(""))
 		w.task("b", 2, load(reported))
 		w.task("c", 2, load(reported))
-		expect(t, fmt.Sprintf("drain with loads of %d", reported), fmt.Sprint(w.decide().Drain), want)
+		expect(t, fmt.Sprintf("drain with loads of %d and %v by default", reported, defaults),
+			fmt.Sprint(w.decide().Drain), want)
+	}
+	for _, defaults := range [][]cluster.Metric{{{Name: "disk", Load: 1}}, nil} {
+		expectDrain(defaults, 3, "[c-2]")
+		expectDrain(defaults, 4, "[]")
 	}
 }
 
