@@ -361,7 +361,22 @@ type ConsolidationHistory struct {
 	Drains        []Drain               `json:"dr,omitempty"`
 	DeferredUntil map[string]time.Time  `json:"sr,omitempty"`
 	Progress      ConsolidationProgress `json:"co,omitempty"`
+	// EmptyingUntil is until when the progress is that instances are emptied, if managed scaling does
+	// not say so again.
+	EmptyingUntil time.Time `json:"cu,omitzero"`
 }
+
+// ProgressAt returns the progress as far as it still holds. A group that managed scaling can no longer
+// decide about empties nothing.
+func (h *ConsolidationHistory) ProgressAt(now time.Time) ConsolidationProgress {
+	if h.Progress == ConsolidationEmptying && RemainingWait(h.EmptyingUntil, now, EmptyingTime) == 0 {
+		return ConsolidationIdle
+	}
+	return h.Progress
+}
+
+// EmptyingTime is how long a progress holds that instances are emptied.
+const EmptyingTime = 20 * time.Minute
 
 // ConsolidationProgress says whether consolidation has instances to empty. It is empty if
 // consolidation is off.

@@ -93,7 +93,7 @@ func TestPlacement_Balancing(t *testing.T) {
 		history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "spot"}
 		remember := func(progress cluster.ConsolidationProgress) {
 			t.Helper()
-			history.Progress = progress
+			history.Progress, history.EmptyingUntil = progress, w.clock.Now().Add(cluster.EmptyingTime)
 			history.Rev++
 			_, err := w.store.Write(ctx, state.Write{Put: new(*history)})
 			want(t, "error", err, nil)
@@ -102,11 +102,12 @@ func TestPlacement_Balancing(t *testing.T) {
 		w.instances("j", 2, 4096, 8192)
 		w.advance(60 * time.Second)
 		want(t, "most tasks of an instance before it has judged the change", w.fullest(), 3)
-		remember(cluster.ConsolidationEmptying)
-		w.advance(30 * time.Minute)
-		want(t, "most tasks of an instance while it empties others", w.fullest(), 3)
-		remember(cluster.ConsolidationIdle)
-		w.advance(15 * time.Minute)
+		for range 3 {
+			remember(cluster.ConsolidationEmptying)
+			w.advance(15 * time.Minute)
+			want(t, "most tasks of an instance while it empties others", w.fullest(), 3)
+		}
+		w.advance(20 * time.Minute) // managed scaling says so no more: the group is gone
 		want(t, "most tasks of an instance", w.fullest(), 2)
 	})
 	t.Run("OnRequest", func(t *testing.T) {

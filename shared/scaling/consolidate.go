@@ -106,6 +106,19 @@ func consolidationProgress(
 	return cluster.ConsolidationIdle
 }
 
+// emptyingUntil returns until when the progress holds that instances are emptied. It is renewed when half of
+// its time is over, so that what is remembered does not change each minute.
+func emptyingUntil(v *view, p cluster.ConsolidationProgress) time.Time {
+	if p != cluster.ConsolidationEmptying {
+		return time.Time{}
+	}
+	was := v.History.EmptyingUntil
+	if cluster.RemainingWait(was, v.Now, cluster.EmptyingTime) > cluster.EmptyingTime/2 {
+		return was
+	}
+	return v.Now.Add(cluster.EmptyingTime)
+}
+
 // deferAll leaves all instances as they are.
 func deferAll(v *view, deferred string, why reasons) (candidates []Candidate) {
 	for _, m := range v.instances {

@@ -308,6 +308,17 @@ func TestConsolidationProgress(t *testing.T) {
 			expect(t, "progress", w.decide().History.Progress, c.want)
 		})
 	}
+	t.Run("IsRenewed", func(t *testing.T) {
+		w := newWorld(often, full, scaledOut(0), web("web", 6, ""))
+		until := w.decide().History.EmptyingUntil
+		expect(t, "until", until, noon.Add(cluster.EmptyingTime))
+		w.now = noon.Add(cluster.EmptyingTime/2 - time.Second)
+		expect(t, "until, with more than half of the time left", w.decide().History.EmptyingUntil, until)
+		w.now = noon.Add(cluster.EmptyingTime / 2)
+		expect(t, "until, with half of it left", w.decide().History.EmptyingUntil, w.now.Add(cluster.EmptyingTime))
+		w.now = noon.Add(15 * time.Minute)
+		expect(t, "until, once nothing is emptied", w.decide().History.EmptyingUntil, time.Time{})
+	})
 	t.Run("StaysBetweenTheMinutes", func(t *testing.T) {
 		for _, was := range []cluster.ConsolidationProgress{off, idle, emptying} {
 			w := newWorld(often, full, web("web", 6, ""))

@@ -158,6 +158,7 @@ func Decide(in Input) Decision {
 	d.History.LastReplacement = replacement.lastReplaced
 	d.History.Drains, d.History.DeferredUntil = drains.drains, drains.deferredUntil
 	d.History.Progress = consolidationProgress(v, size, finished, &found, drains)
+	d.History.EmptyingUntil = emptyingUntil(v, d.History.Progress)
 	d.History.Protecting = protection.protecting
 	d.History.LookAgainAt = size.lookAgainAt
 	d.sortLists()

@@ -29,6 +29,7 @@ func TestScalingRowsSurviveEncoding(t *testing.T) {
 			ConsolidationHistory: cluster.ConsolidationHistory{
 				Drains:        []cluster.Drain{{Instance: "i", At: noon, Cancelled: true, Finished: true}},
 				DeferredUntil: map[string]time.Time{"i": noon}, Progress: cluster.ConsolidationEmptying,
+				EmptyingUntil: noon,
 			},
 		},
 	} {

@@ -62,7 +62,8 @@ var drainingSince = []string{"instance# *cluster.Instance.DrainingAt"}
 
 // consolidationProgress is whether consolidation has instances to empty, which the first two versions did
 // not write down.
-var consolidationProgress = []string{"scaling# *cluster.ScalingHistory.ConsolidationHistory.Progress"}
+var consolidationProgress = []string{"scaling# *cluster.ScalingHistory.ConsolidationHistory.Progress",
+	"scaling# *cluster.ScalingHistory.ConsolidationHistory.EmptyingUntil"}
 
 // dueWritten is when a due row was written, which the first two versions did not write down.
 var dueWritten = []string{"due# *state.Due.WrittenAt"}

@@ -193,7 +193,7 @@ func (h *Handler) loadConsolidation(ctx context.Context, snap *snapshot.Snapshot
 	snap.Consolidation = ""
 	for _, row := range rows {
 		if history, ok := row.(*cluster.ScalingHistory); ok {
-			snap.Consolidation = max(snap.Consolidation, history.Progress)
+			snap.Consolidation = max(snap.Consolidation, history.ProgressAt(h.Clock.Now()))
 		}
 	}
 	return nil
