@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -164,4 +165,44 @@ func TestPlacement_Balancing(t *testing.T) {
 		w.advance(15 * time.Minute)
 		want(t, "starts", len(w.ecs.starts), before)
 	})
+}
+
+// startsAfterNarrowing returns how many moves begin although the cluster switches balancing off between
+// the plan of the first ones and their commit. With the bug, the commit is repeated under the version that
+// the change has made.
+func startsAfterNarrowing(t *testing.T, bug bool) int {
+	t.Helper()
+	w := balancedWorld(t, &cluster.Rebalancing{Enabled: true}, cluster.Rules{})
+	before, narrowed := len(w.ecs.starts), false
+	w.state.beforeCommit = func(c state.Commit) error {
+		if narrowed || !slices.ContainsFunc(c.Writes, func(x state.Write) bool {
+			task, ok := x.Put.(*cluster.Task)
+			return ok && task.Balances
+		}) {
+			return nil
+		}
+		narrowed = true
+		want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+			Head: cluster.Head{Cluster: prod}}), nil)
+		if bug {
+			row, err := w.store.Get(ctx, state.Key{Cluster: prod, Sort: state.PrefixMeta})
+			want(t, "error of the version", err, nil)
+			c.Version = row.(*state.Meta).Version
+			want(t, "error of the repeated commit", w.store.Commit(ctx, c), nil)
+		}
+		return nil
+	}
+	w.instances("j", 2, 4096, 8192)
+	w.advance(15 * time.Minute)
+	want(t, "narrowed", narrowed, true)
+	return len(w.ecs.starts) - before
+}
+
+// A plan is not continued after a change that narrows it: the commit of its first moves is lost, and what
+// is decided then begins none. With the bug planted, some begin.
+func TestBalancingPlansAnewAfterANarrowingChange(t *testing.T) {
+	want(t, "moves that begin", startsAfterNarrowing(t, false), 0)
+	if startsAfterNarrowing(t, true) == 0 {
+		t.Error("the bug is not noticed")
+	}
 }
