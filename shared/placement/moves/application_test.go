@@ -253,3 +253,21 @@ func TestApplicationsWaitOnTheirInstances(t *testing.T) {
 		}
 	}
 }
+
+// Where an application is on more instances than it may be on, as many may stay. A new task comes to one
+// of them all the same, if another one makes room, and to no further instance.
+func TestNewTasksScatterNoApplication(t *testing.T) {
+	rows := inShop(cluster.Application{MaximumNodes: 1}, []string{"cart"}, oracle.Instance("a", oracle.Metric("m", 50)),
+		oracle.Instance("b", oracle.Metric("m", 50)), oracle.Instance("c", oracle.Metric("m", 50)),
+		oracle.Task("t1", "a", oracle.Owner("cart"), oracle.Load(20)), oracle.Task("x1", "a", oracle.Load(20)),
+		oracle.Task("t2", "b", oracle.Owner("cart"), oracle.Load(40)))
+	owners := movers(anyTask("web"))
+	want := placement.Request{Count: 1, Spec: &placement.Spec{Owner: "cart", Application: "shop",
+		Loads: []cluster.Metric{{Name: "m", Load: 20}}}}
+	planner := func() *moves.Planner { return moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))) }
+	for _, p := range []*moves.Plan{planner().MakeRoom(want, owners), moves.MakeRoomLocally(planner(), want, owners)} {
+		if summary(p) != "x1: a > c" || !slices.Equal(p.Places, []string{"a"}) {
+			t.Errorf("%s, places %v, expected a place on a after x1 has left", summary(p), p.Places)
+		}
+	}
+}
