@@ -54,7 +54,7 @@ simulate: ## run whole clusters under faults: SEEDS=300 of them, from FROM=0 on,
 	@SEEDS=$(SEEDS) FROM=$(FROM) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
 
 soak: ## keep berth up at 5,000 machines and 50,000 tasks under load for HOURS=1 or MINUTES=: memory flat, reads fast, no errors
-	@SOAK_MINUTES=$(if $(MINUTES),$(MINUTES),$$(( 60 * $(or $(HOURS),1) ))) go test -count=1 -timeout 0 -v -run TestSoak ./tests/soak
+	@SOAK_MINUTES=$(if $(MINUTES),$(MINUTES),$$(awk 'BEGIN { print int(60 * $(or $(HOURS),1)) }')) go test -count=1 -timeout 0 -v -run TestSoak ./tests/soak
 
 build: ## build bin/berth, and each function as Lambda runs it into bin/functions/
 	go build -trimpath -o bin/berth ./cmd/berth

@@ -99,11 +99,11 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 				h.holdCallers(ctx, name, h.Clock.Now().Sub(begin))
 			}
 			begin = h.Clock.Now()
+			batch := warm.Batch // the last use of the old snapshot: its memory is free while another is read
 			snap, err := snapshot.Load(ctx, h.State, name)
 			if err != nil {
 				return err
 			}
-			batch := warm.Batch
 			warm = decide.NewWarmSnapshot(snap)
 			warm.Batch = batch
 			continue
