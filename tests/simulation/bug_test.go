@@ -14,7 +14,7 @@ var firstSeeds = map[Bug]uint64{
 	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5, BalanceUnasked: 31, LimitEachPlan: 183,
 	CommitStale: 12, TrustStale: 4, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
 	IgnoreMassUnhealthiness: 23, IgnoreTaint: 1, TolerateOtherKey: 1, KeepEvicted: 15,
-	IgnoreMaximumNodes: 89, IgnoreNodeCapacity: 975, IgnoreTotalCapacity: 910, IgnoreReservation: 989,
+	IgnoreMaximumNodes: 102, IgnoreNodeCapacity: 975, IgnoreTotalCapacity: 910, IgnoreReservation: 989,
 	IgnoreThrottle: 4, IgnoreGap: 402, NeverResetThrottle: 407,
 }
 
