@@ -14,6 +14,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/smithy-go/logging"
 
 	"berth/shared/wire/transport"
 )
@@ -137,9 +138,10 @@ func (e Endpoint) addCredentials(ctx context.Context, t *Target) error {
 var errNoRegion = errors.New("no AWS Region: give --region, or set AWS_REGION")
 
 // loadConfig returns the SDK's configuration. For an API on this machine it does not ask the
-// instance metadata service, because most machines have none and the search takes seconds.
+// instance metadata service, because most machines have none and the search takes seconds. The SDK's
+// own log is left out: what it warns of is in the error, if there is one.
 func (e Endpoint) loadConfig(ctx context.Context, local bool) (aws.Config, error) {
-	var options []func(*config.LoadOptions) error
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if e.Profile != "" {
 		options = append(options, config.WithSharedConfigProfile(e.Profile))
 	}

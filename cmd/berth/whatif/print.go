@@ -28,7 +28,7 @@ func (a *Answer) Print(w io.Writer) error {
 		p.printAnswer(a)
 	}
 	if a.Moves != nil {
-		p.printMoves(a.Moves, a.Count)
+		p.printMoves(a.Moves, a.Count, a.Unplaced)
 	}
 	return p.err
 }
@@ -116,8 +116,8 @@ func describeShares(shares []Share) string {
 }
 
 // printMoves writes the moves in progress and planned, what stays broken, and how count tasks would
-// get room.
-func (p *printer) printMoves(m *Moves, count int) {
+// get room. Without moves, unplaced of them find no instance.
+func (p *printer) printMoves(m *Moves, count, unplaced int) {
 	if len(m.UnderWay) > 0 {
 		p.printLine("Moves in progress; until they are over, none starts for their services and instances:")
 		p.printReplacements(m.UnderWay)
@@ -137,6 +137,10 @@ func (p *printer) printMoves(m *Moves, count int) {
 	}
 	r := m.Room
 	if r == nil {
+		if unplaced > 0 {
+			p.printLine("No moves were found that make room. Berth moves only tasks of services under " +
+				"domain or metric rules.")
+		}
 		return
 	}
 	by := "Berth makes these moves by itself"

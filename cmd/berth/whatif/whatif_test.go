@@ -327,6 +327,13 @@ Moves that the cluster would make:
   1. task t-1 of web: i-1 to i-2 (start first): connections on i-1 goes from 110 to 50 of 100; connections on i-2 goes from 0 to 60 of 100
 `)
 	})
+	t.Run("MakeNoRoom", func(t *testing.T) {
+		got := asked(t, snapshotOf(t, rows()), whatif.Question{Service: "big", Count: 9, Moves: true})
+		want := "\nNo moves were found that make room. Berth moves only tasks of services under domain or metric rules.\n"
+		if !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want it to end with %q", got, want)
+		}
+	})
 	t.Run("WhatNoneMends", func(t *testing.T) {
 		broken := crowded()
 		broken[4].(*cluster.Service).Rules.NodeConstraint = "NodeName == i-9"
