@@ -94,8 +94,12 @@ func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapsh
 	if t.HoldsCapacity() && (!known || old == nil || old.Last == "") {
 		c.joined[t.Instance] = true
 	}
+	reportsLoad := len(t.Reported) > 0
+	if known {
+		reportsLoad = !maps.Equal(old.Reported, t.Reported)
+	}
 	// A foreign task may put its instance above its capacity.
-	if known && !maps.Equal(old.Reported, t.Reported) || t.Foreign && t.HoldsCapacity() {
+	if reportsLoad || t.Foreign && t.HoldsCapacity() {
 		c.moves = true
 	}
 }

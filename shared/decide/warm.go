@@ -39,6 +39,12 @@ func NewWarmSnapshot(snap *snapshot.Snapshot) *WarmSnapshot {
 func (w *WarmSnapshot) ObserveRecords(records []state.Record) *Changes {
 	changes := newChanges()
 	for _, r := range records {
+		if t, ok := r.New.(*cluster.Task); ok && r.Old == nil {
+			// The inbox tells of a task as it is now; what it was before is what the snapshot has.
+			if known := w.Snap.Task(t.Owner, t.ID); known != nil && known.Rev < t.Rev {
+				r.Old = known
+			}
+		}
 		w.Snap.ApplyRecord(r)
 		changes.add(r, w.Snap)
 		if t, ok := r.Row().(*cluster.Target); ok && r.Op == state.Remove {

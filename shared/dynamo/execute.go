@@ -57,7 +57,7 @@ func (s *State) putItem(ctx context.Context, st statement) error {
 // nothing.
 func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 	out, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.Table, Key: keyAttributes(st.key), UpdateExpression: &st.update,
+		TableName: &s.Table, Key: st.place(), UpdateExpression: &st.update,
 		ConditionExpression:      expressionOrNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 		ReturnValues:           types.ReturnValueAllNew,
@@ -73,7 +73,7 @@ func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 // deleteItem succeeds if there is no such item, unless the statement has a condition.
 func (s *State) deleteItem(ctx context.Context, st statement) error {
 	out, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.Table, Key: keyAttributes(st.key), ConditionExpression: expressionOrNil(st.condition),
+		TableName: &s.Table, Key: st.place(), ConditionExpression: expressionOrNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
 	}, disableRetries)
@@ -163,14 +163,14 @@ func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 			}
 		case st.update != "":
 			items[i].Update = &types.Update{
-				TableName: &s.Table, Key: keyAttributes(st.key), UpdateExpression: &st.update,
+				TableName: &s.Table, Key: st.place(), UpdateExpression: &st.update,
 				ConditionExpression:      expressionOrNil(st.condition),
 				ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 				ReturnValuesOnConditionCheckFailure: allOld,
 			}
 		default:
 			items[i].Delete = &types.Delete{
-				TableName: &s.Table, Key: keyAttributes(st.key), ConditionExpression: expressionOrNil(st.condition),
+				TableName: &s.Table, Key: st.place(), ConditionExpression: expressionOrNil(st.condition),
 				ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 				ReturnValuesOnConditionCheckFailure: allOld,
 			}

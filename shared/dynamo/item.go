@@ -13,10 +13,10 @@ import (
 )
 
 // item is a row as DynamoDB stores it: the fields of the row's JSON as attributes, and the two
-// keys. Example, a task that runs:
+// keys. Example, a task that runs, in one of the partition keys of tasks ([state.Key.PartitionKey]):
 //
 //	{
-//	  "pk": {"S": "prod"}, "sk": {"S": "task#3f9ab2c61d07#5c8e..."},
+//	  "pk": {"S": "prod#4"}, "sk": {"S": "task#3f9ab2c61d07#5c8e..."},
 //	  "rv": {"N": "4"}, "de": {"S": "RUNNING"}, "la": {"S": "RUNNING"}, "ve": {"N": "2"}
 //	}
 type item = map[string]types.AttributeValue
@@ -28,7 +28,7 @@ const (
 )
 
 func keyAttributes(k state.Key) item {
-	return item{partitionKey: stringAttribute(k.Cluster), sortKey: stringAttribute(k.Sort)}
+	return item{partitionKey: stringAttribute(k.PartitionKey()), sortKey: stringAttribute(k.Sort)}
 }
 
 func stringAttribute(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
@@ -97,10 +97,13 @@ func decodeRow(it item) (state.Row, error) {
 		return nil, fmt.Errorf("decoding row %s: %w", sk.Value, err)
 	}
 	row, err := state.DecodeRow(sk.Value, data)
-	if err == nil {
-		convertTimesToUTC(reflect.ValueOf(row).Elem())
+	if err != nil {
+		return nil, err
 	}
-	return row, err
+	convertTimesToUTC(reflect.ValueOf(row).Elem())
+	head := row.Header()
+	head.Cluster = state.ClusterOfPartition(head.Cluster) // it was decoded from the partition key
+	return row, nil
 }
 
 // convertTimesToUTC converts a row's times to UTC, which every other store returns, from the

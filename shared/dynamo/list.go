@@ -26,9 +26,20 @@ func (s *State) List(ctx context.Context, r state.Range) (rows []state.Row, err 
 	return rows, nil
 }
 
-// Visit calls visit with each row of a range, and holds a page of them at a time.
+// Visit calls visit with each row of a range, and holds a page of them at a time; of rows that are
+// spread over partition keys, a page of each.
 func (s *State) Visit(ctx context.Context, r state.Range, visit func(state.Row) error) error {
-	in, visited := s.queryInput(r), 0
+	if partitions := r.SpreadPartitions(); partitions != nil {
+		return s.visitSpread(ctx, r, partitions, visit)
+	}
+	return s.visitPartition(ctx, r, s.queryInput(r, r.Cluster), visit)
+}
+
+// visitPartition calls visit with each row of a range that has the partition key of the query.
+func (s *State) visitPartition(
+	ctx context.Context, r state.Range, in *dynamodb.QueryInput, visit func(state.Row) error,
+) error {
+	visited := 0
 	for in != nil {
 		var out *dynamodb.QueryOutput
 		err := s.retryRepeatable(ctx, func(ctx context.Context) (err error) {
@@ -74,14 +85,14 @@ func visitItems(r state.Range, items []item, limit int, visit func(state.Row) er
 	return n, nil
 }
 
-// queryInput returns the range as a query, nil if it is empty. DynamoDB has no half-open range:
-// visitItems drops the row at the end.
-func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
+// queryInput returns the part of a range with a partition key as a query, nil if the range is empty.
+// DynamoDB has no half-open range: visitItems drops the row at the end.
+func (s *State) queryInput(r state.Range, partition string) *dynamodb.QueryInput {
 	if r.From >= r.To {
 		return nil
 	}
 	e := newExpressions()
-	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringAttribute(r.Cluster)))
+	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringAttribute(partition)))
 	// A prefix ends before a byte that no UTF-8 text has, and that DynamoDB would refuse. The last
 	// code point sorts after all that sort keys have.
 	to := e.valuePlaceholder(stringAttribute(strings.ToValidUTF8(r.To, "\U0010FFFF")))

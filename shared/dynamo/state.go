@@ -35,23 +35,38 @@ type State struct {
 	// time.
 	Timeout time.Duration
 
-	usage counter
+	usage   counter
+	layouts layouts
 }
 
 // Get returns one row as last written, nil if there is none.
 func (s *State) Get(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.readItem(ctx, key, true)
+	return s.readRow(ctx, key, true)
 }
 
 // Peek is Get at half the price. It is eventually consistent: it may miss the last second's writes.
 func (s *State) Peek(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.readItem(ctx, key, false)
+	return s.readRow(ctx, key, false)
+}
+
+// readRow looks at the place where an earlier version kept the row before it looks at today's: a row
+// that moves meanwhile is then seen at one of them.
+func (s *State) readRow(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
+	before, err := s.readUnmoved(ctx, key, consistent)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.readItem(ctx, key, keyAttributes(key), consistent)
+	if row == nil && err == nil {
+		return before, nil
+	}
+	return row, err
 }
 
 // readItem may be repeated at will, because reading changes nothing.
-func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
+func (s *State) readItem(ctx context.Context, key state.Key, at item, consistent bool) (state.Row, error) {
 	in := &dynamodb.GetItemInput{
-		TableName: &s.Table, Key: keyAttributes(key), ConsistentRead: &consistent,
+		TableName: &s.Table, Key: at, ConsistentRead: &consistent,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	}
 	var out *dynamodb.GetItemOutput
@@ -77,7 +92,11 @@ func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := s.executeSingle(ctx, st)
+	var after item
+	err = s.withMovedRows(ctx, []statement{st}, func() (err error) {
+		after, err = s.executeSingle(ctx, st)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("writing row %s of cluster %s: %w", st.key.Sort, st.key.Cluster, err)
 	}
@@ -104,14 +123,16 @@ func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	if err != nil {
 		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
 	}
-	switch len(sts) {
-	case 0:
-		return nil
-	case 1: // a transaction of one would cost twice as much
-		_, err = s.executeSingle(ctx, sts[0])
-	default:
-		err = s.executeTransaction(ctx, sts)
-	}
+	err = s.withMovedRows(ctx, sts, func() (err error) {
+		switch len(sts) {
+		case 0:
+		case 1: // a transaction of one would cost twice as much
+			_, err = s.executeSingle(ctx, sts[0])
+		default:
+			err = s.executeTransaction(ctx, sts)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
 	}

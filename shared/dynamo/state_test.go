@@ -182,7 +182,8 @@ func TestUsageCountsUnits(t *testing.T) {
 		do          func() error
 		read, write float64
 	}{
-		{"Put", func() error { _, err := s.Write(ctx, state.Write{Put: meta}); return err }, 0, 1},
+		// One unit each for the row and the layout item, which is read before.
+		{"PutOfCluster", func() error { _, err := s.Write(ctx, state.Write{Put: meta}); return err }, 1, 2},
 		{"Get", func() error { _, err := s.Get(ctx, state.KeyOf(meta)); return err }, 1, 0},
 		{"Peek", func() error { _, err := s.Peek(ctx, state.KeyOf(meta)); return err }, 0.5, 0},
 		{"CommitOfOne", func() error { return s.Commit(ctx, state.Commit{Cluster: "c", Version: 0}) }, 0, 1},
@@ -190,7 +191,7 @@ func TestUsageCountsUnits(t *testing.T) {
 			w := state.Write{Put: &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i"}}
 			return s.Commit(ctx, state.Commit{Cluster: "c", Version: 1, Writes: []state.Write{w}})
 		}, 0, 4},
-		{"List", func() error { _, err := s.List(ctx, state.Prefix("c", "")); return err }, 1, 0},
+		{"List", func() error { _, err := s.List(ctx, state.Prefix("c", state.PrefixInstance)); return err }, 1, 0},
 	}
 	for _, step := range steps {
 		before := s.Usage()

@@ -27,6 +27,16 @@ type statement struct {
 	names     map[string]string // placeholders of attribute names
 	values    item              // placeholders of values
 	version   bool              // it moves the placement version
+	creates   bool              // it puts a row that was not there
+	at        item              // the place of a row that is not at the one of its key; nil elsewhere
+}
+
+// place returns the attributes of the key of the statement's item.
+func (st statement) place() item {
+	if st.at != nil {
+		return st.at
+	}
+	return keyAttributes(st.key)
 }
 
 // expressions collects the clauses of one statement. Every name is written as a placeholder,
@@ -145,7 +155,7 @@ func putStatement(row state.Row) (statement, error) {
 		e.addCondition("%s = %s", e.namePlaceholder("rv"), e.valuePlaceholder(numberAttribute(rev-1)))
 	}
 	s := e.buildStatement(state.KeyOf(row))
-	s.item = it
+	s.item, s.creates = it, row.Header().Rev == 1
 	return s, nil
 }
 

@@ -102,7 +102,7 @@ func TestAReportThatLosesRacesWaits(t *testing.T) {
 		}
 	}}
 	clock := &fixedClock{time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
-	o := &observe.Observer{State: store, Clock: clock, Now: clock.now}
+	o := &observe.Observer{State: state.NewFeed(store, clock), Clock: clock, Now: clock.now}
 	drained := *known
 	drained.Status, drained.Version = cluster.InstanceDraining, 2
 	begin := clock.now

@@ -27,7 +27,7 @@ type ECS interface {
 // An Observer writes what ECS reported into the state: from events, from the sweep, and where
 // dispatch had to ask. A report that is older than the row, or says the same, changes nothing.
 type Observer struct {
-	State    state.Store
+	State    *state.Feed // its maker flushes it when all reports are recorded
 	Clock    state.Clock // for the time between attempts; Now is that of the event
 	Now      time.Time
 	Settings decide.Settings
@@ -168,7 +168,7 @@ func (o *Observer) RecordUnreportedTasks(ctx context.Context, ecs ECS, clusterNa
 		found = true
 		return cluster.IgnoreDrop(o.RecordTask(ctx, t))
 	})
-	return found, err
+	return found, errors.Join(err, o.State.Flush(ctx))
 }
 
 // ForEachTask calls visit for each task that the filter selects, as ECS describes it.

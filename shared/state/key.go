@@ -28,6 +28,8 @@ func KeyOf(row Row) Key {
 		return AliasKey(r.Cluster, r.Derived)
 	case *Outbox:
 		return Key{r.Cluster, PrefixOutbox + r.ID}
+	case *Inbox:
+		return Key{r.Cluster, PrefixInbox + r.ID}
 	case *Request:
 		return RequestKey(r.Cluster, r.ID)
 	case *Checkpoint:

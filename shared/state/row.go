@@ -9,8 +9,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// A Key names one row: the cluster is the partition key, Sort the sort key. All rows of one kind
-// share a prefix of the sort key, so a listing is one range.
+// A Key names one row by its cluster and its sort key. All rows of one kind share a prefix of the
+// sort key, so a listing is one range. [Key.PartitionKey] is where DynamoDB keeps it.
 type Key struct{ Cluster, Sort string }
 
 // Directory is the partition of rows that belong to no cluster, such as the list of clusters and
@@ -26,6 +26,7 @@ const (
 	PrefixAlias      = "alias#"
 	PrefixDefinition = "taskdef#"
 	PrefixOutbox     = "outbox#"
+	PrefixInbox      = "inbox#"
 	PrefixRequest    = "request#"
 	PrefixDue        = "due#"
 	PrefixEvent      = "event#"
@@ -338,6 +339,7 @@ var kinds = []struct {
 	{PrefixService, func() Row { return new(cluster.Service) }},
 	{PrefixEvent, func() Row { return new(cluster.ServiceEvent) }},
 	{PrefixOutbox, func() Row { return new(Outbox) }},
+	{PrefixInbox, func() Row { return new(Inbox) }},
 	{PrefixDue, func() Row { return new(Due) }},
 	{PrefixRequest, func() Row { return new(Request) }},
 	{PrefixCheckpoint, func() Row { return new(Checkpoint) }},

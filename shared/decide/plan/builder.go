@@ -14,8 +14,8 @@ import (
 // row.
 const RowsPerStart = 3
 
-// Builder gathers the writes of one decision into a chain of commits of at most [state.MaxWrites]
-// rows, and applies each to the snapshot as if it had been committed.
+// Builder gathers the writes of one decision into a chain of commits of at most [maxRows] rows, and
+// applies each to the snapshot as if it had been committed.
 type Builder struct {
 	snap      *snapshot.Snapshot
 	now       time.Time
@@ -62,8 +62,11 @@ func NewBuilder(snap *snapshot.Snapshot, requested *Requested, now time.Time) *B
 
 func newCommit() commit { return commit{keys: map[state.Key]bool{}, batches: map[string]int{}} }
 
+// maxRows is the most rows of a commit. One more is left for the inbox row of tasks that it ends.
+const maxRows = state.MaxWrites - 1
+
 // RowsLeft returns how many rows the open commit can still take.
-func (b *Builder) RowsLeft() int { return state.MaxWrites - b.open.rowCount() }
+func (b *Builder) RowsLeft() int { return maxRows - b.open.rowCount() }
 
 func (c *commit) rowCount() int {
 	n := len(c.writes) + len(c.outbox)

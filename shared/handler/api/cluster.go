@@ -111,7 +111,7 @@ func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operatio
 // InstancesChanged reads instances anew from ECS after a change through the API. So a caller who
 // lists them next, and placement, need not wait for ECS's event.
 func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
-	o := &observe.Observer{State: a.State, Clock: a.Clock, Now: a.Clock.Now(), Settings: a.Settings.Settings,
+	o := &observe.Observer{State: state.NewFeed(a.State, a.Clock), Clock: a.Clock, Now: a.Clock.Now(), Settings: a.Settings.Settings,
 		Log: handler.Logger(a.Log)}
 	return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
 }

@@ -57,8 +57,9 @@ func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) 
 	if t.Instance == "" {
 		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()),
 			a.expiresAfter(a.Settings.KeepStopped)
-		_, err := a.State.Write(ctx, state.Write{Put: &next})
-		return &next, err
+		return &next, state.NewFeed(a.State, a.Clock).Commit(ctx, state.Commit{
+			Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}},
+		})
 	}
 	registered, err := a.hasRegistrations(ctx, t)
 	if err != nil {
@@ -69,10 +70,15 @@ func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) 
 		Deadline: a.Clock.Now().Add(a.Settings.RequestWait),
 		Stops:    []state.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason, Drain: registered}},
 	}
+	// The row may have changed since it was read.
+	inbox, err := state.NewInbox(t.Cluster, a.Clock.Now(), nil, state.TaskRef{Owner: t.Owner, ID: t.ID})
+	if err != nil {
+		return nil, err
+	}
 	return &next, a.State.Commit(ctx, state.Commit{
 		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{
 			{Stop: &state.Stop{Task: state.KeyOf(t), Code: cluster.StopUserInitiated, Reason: reason}},
-			{Put: out, Any: true},
+			{Put: out, Any: true}, {Put: inbox, Any: true},
 		},
 	})
 }

@@ -142,7 +142,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) e
 	}
 	failed := h.recheckInstances(ctx, name, instances)
 	if loads {
-		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock, name, windowsEnd))
+		failed = errors.Join(failed, observe.ApplyLoads(ctx, state.NewFeed(h.State, h.Clock), h.Clock, name, windowsEnd))
 	}
 	if scaling {
 		handler.SendWakeUp(ctx, h.Scaling, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)
@@ -204,7 +204,7 @@ func (h *Handler) recheckInstances(ctx context.Context, name string, dues []*sta
 	if err != nil {
 		return err
 	}
-	o := h.newObserver()
+	o := h.newObserver(state.NewFeed(h.State, h.Clock))
 	for batch := range slices.Chunk(latestPerInstance(dues), cluster.DescribeBatch) {
 		ids := make([]string, len(batch))
 		for i, d := range batch {

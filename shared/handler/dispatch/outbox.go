@@ -17,12 +17,12 @@ import (
 // or reduced to what is still to do, and a due row starts the next round if one is needed.
 // idleRounds counts the rounds before this one that did nothing.
 func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) error {
-	r := &round{Handler: h, cluster: name, now: h.Clock.Now()}
+	r := &round{Handler: h, State: state.NewFeed(h.State, h.Clock), cluster: name, now: h.Clock.Now()}
 	rows, err := h.readOutbox(ctx, name, r.now)
 	if err != nil {
 		return fmt.Errorf("listing the outbox: %w", err)
 	}
-	failed := []error{carryOutRows(ctx, r, rows)}
+	failed := []error{carryOutRows(ctx, r, rows), r.State.Flush(ctx)}
 	if r.nextRound > 0 {
 		if idleRounds++; r.progress {
 			idleRounds = 0

@@ -15,6 +15,7 @@ import (
 // when to come back.
 type round struct {
 	*Handler
+	State   *state.Feed // of the handler's: what the round records, placement is told of
 	cluster string
 	now     time.Time // when the round began
 
@@ -122,9 +123,9 @@ func (r *round) takeBalancerCall(ctx context.Context) bool {
 	return true
 }
 
-// newObserver returns an observer as of now.
-func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: h.State, Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+// newObserver returns an observer as of now that writes to feed.
+func (h *Handler) newObserver(feed *state.Feed) *observe.Observer {
+	return &observe.Observer{State: feed, Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 

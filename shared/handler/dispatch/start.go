@@ -138,7 +138,7 @@ func callStartTask(ctx context.Context, r *round, o *state.Outbox, claimed []*cl
 		}
 		// Recheck the instance before recording the refusal: ECS knows something about it that its
 		// row does not say. While that lasts, the service must not try the instance again at once.
-		if err := r.newObserver().SchedulePollAt(ctx, r.cluster, t.Instance, r.now); err != nil {
+		if err := r.newObserver(r.State).SchedulePollAt(ctx, r.cluster, t.Instance, r.now); err != nil {
 			return err
 		}
 		// The instance could not take the task. That says nothing about the revision, so it is no

@@ -32,7 +32,10 @@ func stopTask(ctx context.Context, r *round, s state.StopItem) (done bool, err e
 	switch {
 	case err != nil:
 		return false, err
-	case t == nil || t.Last == cluster.TaskStopped:
+	case t == nil:
+		return true, nil
+	case t.Last == cluster.TaskStopped:
+		r.State.Tell(t)
 		return true, nil
 	case t.ECSID != "":
 		done, known, err := stopAtECS(ctx, r, t.ECSID, s.Reason)

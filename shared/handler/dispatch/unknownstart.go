@@ -63,6 +63,6 @@ func findStarted(ctx context.Context, r *round, t *cluster.Task) ([]cluster.ECST
 // adoptTask records an ECS task as t's own. If t already has another one, it asks for this one to
 // be stopped.
 func adoptTask(ctx context.Context, r *round, t *cluster.Task, e cluster.ECSTask) error {
-	_, err := r.newObserver().RecordReport(ctx, state.KeyOf(t), e)
+	_, err := r.newObserver(r.State).RecordReport(ctx, state.KeyOf(t), e)
 	return err
 }

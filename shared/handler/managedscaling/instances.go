@@ -56,7 +56,7 @@ func (h *Handler) markReleasable(ctx context.Context, clusterName string, ids []
 }
 
 func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: h.State, Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+	return &observe.Observer{State: state.NewFeed(h.State, h.Clock), Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 

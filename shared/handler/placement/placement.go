@@ -70,6 +70,10 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	if err := h.wakeDispatch(ctx, records); err != nil {
 		return err
 	}
+	records, err := h.openInbox(ctx, records)
+	if err != nil {
+		return err
+	}
 	if slices.ContainsFunc(records, isOverdueSweepRow) {
 		delete(h.warm, name)
 	}
@@ -115,6 +119,37 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 		return nil
 	}
 	return fmt.Errorf("deciding: lost %d races", state.MaxRaces)
+}
+
+// openInbox returns the records with those of the tasks that inbox rows tell of in the place of
+// these rows. A task that has gone meanwhile is left out.
+func (h *Handler) openInbox(ctx context.Context, records []state.Record) ([]state.Record, error) {
+	out := make([]state.Record, 0, len(records))
+	for _, r := range records {
+		inbox, ok := r.New.(*state.Inbox)
+		if !ok {
+			out = append(out, r)
+			continue
+		}
+		tasks, err := inbox.Tasks()
+		if err != nil {
+			return nil, &cluster.Drop{Reason: err.Error()}
+		}
+		for _, u := range inbox.Unread {
+			t, err := state.ReadRow[*cluster.Task](
+				ctx, h.State, state.TaskKey(inbox.Cluster, u.Owner, u.ID), "task "+u.ID)
+			if err != nil {
+				return nil, err
+			}
+			if t != nil {
+				tasks = append(tasks, t)
+			}
+		}
+		for _, t := range tasks {
+			out = append(out, state.Record{Sequence: r.Sequence, Op: state.Modify, Key: state.KeyOf(t), New: t})
+		}
+	}
+	return out, nil
 }
 
 // racesBeforeHold is how many races a decision may lose before callers have to wait for it.
@@ -221,6 +256,10 @@ func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, 
 // on with each. Cut off anywhere, what is committed so far is safe by itself.
 func (h *Handler) commitChain(ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit) error {
 	for _, c := range chain {
+		c, err := state.WithInbox(c, h.Clock) // so that it looks again at tasks that it ends without ECS
+		if err != nil {
+			return err
+		}
 		if c.Version == state.NoVersion && len(c.Writes) == 1 {
 			if _, err := h.State.Write(ctx, c.Writes[0]); err != nil {
 				return err

@@ -43,6 +43,9 @@ func (h *Handler) RecordDifferences(ctx context.Context, clusterName string) (*s
 	if err := s.requeueRegistrations(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.State.Flush(ctx); err != nil {
+		return nil, err
+	}
 	return s, s.expireServiceEvents(ctx)
 }
 

@@ -33,14 +33,22 @@ type Handler struct {
 // Malformed events, and those of unknown kinds, clusters and instances, are counted and dropped.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
+	o := h.newObserver()
 	for _, m := range messages {
-		err := h.handleEvent(ctx, m.Body)
+		err := h.handleEvent(ctx, o, m.Body)
 		var drop *cluster.Drop
 		switch {
 		case errors.As(err, &drop):
 			h.countDrop(drop.Reason, m.ID)
 		case err != nil:
 			handler.Logger(h.Log).Error("handling event", "message", m.ID, "receives", m.Receives, "error", err)
+			retry = append(retry, m.ID)
+		}
+	}
+	if err := o.State.Flush(ctx); err != nil {
+		handler.Logger(h.Log).Error("telling placement", "error", err)
+		retry = nil
+		for _, m := range messages { // which of them it has not been told of is not known
 			retry = append(retry, m.ID)
 		}
 	}
@@ -55,12 +63,12 @@ func (h *Handler) countDrop(reason, message string) {
 
 // newObserver returns an observer as of now.
 func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: h.State, Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+	return &observe.Observer{State: state.NewFeed(h.State, h.Clock), Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 
 // handleEvent passes the noun in an event's detail on to the observer.
-func (h *Handler) handleEvent(ctx context.Context, body []byte) error {
+func (h *Handler) handleEvent(ctx context.Context, o *observe.Observer, body []byte) error {
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
 		return err
@@ -71,11 +79,11 @@ func (h *Handler) handleEvent(ctx context.Context, body []byte) error {
 	}
 	switch detail := detail.(type) {
 	case *cluster.ECSTask:
-		return h.newObserver().RecordTask(ctx, *detail)
+		return o.RecordTask(ctx, *detail)
 	case *awsevent.Load:
 		return observe.GatherLoads(ctx, h.State, h.Clock, detail.Cluster, []cluster.LoadReport{detail.LoadReport})
 	case *cluster.Instance:
-		return h.newObserver().RecordInstance(ctx, detail, nil)
+		return o.RecordInstance(ctx, detail, nil)
 	case *awsevent.SpotWarning:
 		return h.drainSpotInstance(ctx, detail.EC2InstanceID)
 	}
