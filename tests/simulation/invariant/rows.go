@@ -76,13 +76,16 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 	}
 	if was == nil || is == nil || was.Last != is.Last || was.Health != is.Health ||
 		was.Desired != is.Desired && is.StopCode != cluster.StopByScheduler {
-		c.statusAt = c.At
+		c.statusAt = h.knownFrom(is)
 	}
 	if was != nil && is != nil && was.IsActive() && !is.IsActive() &&
 		(is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
-		c.inactiveAt = c.At
+		c.inactiveAt = h.knownFrom(is)
 	}
 	h.Changes[key] = c
+	if inbox, ok := after.(*state.Inbox); ok {
+		h.recordTold(inbox)
+	}
 	if after == nil {
 		delete(h.Rows, key)
 	} else {
@@ -98,6 +101,47 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 		h.indexTask(key, is)
 	}
 	return before
+}
+
+// knownFrom returns from when on a change of a task that is made now counts as known to placement, up to
+// Staleness. If an inbox row has to tell placement, that is when the row is written, at the latest
+// when the event is delivered again to a function in the place of one that was cut off.
+func (h *RowHistory) knownFrom(t *cluster.Task) time.Time {
+	if t == nil || h.Staleness == CalmStaleness || !state.ConcernsPlacement(t) {
+		return h.now()
+	}
+	return h.now().Add(redelivery)
+}
+
+// redelivery is how long a message is hidden from other functions once it was delivered
+// (VisibilityTimeout in template.yaml), and how late it may be then.
+const redelivery = 2*time.Minute + 150*time.Second
+
+// recordTold notes that placement is told of tasks now.
+func (h *RowHistory) recordTold(inbox *state.Inbox) {
+	told := map[state.Key]bool{}
+	tasks, _ := inbox.Tasks()
+	for _, t := range tasks {
+		key := state.KeyOf(t)
+		is, ok := h.Rows[key].(*cluster.Task)
+		told[key] = ok && t.Last == is.Last && t.Health == is.Health && t.Desired == is.Desired
+	}
+	for _, u := range inbox.Unread {
+		told[state.TaskKey(inbox.Cluster, u.Owner, u.ID)] = true
+	}
+	for key, current := range told {
+		c, known := h.Changes[key]
+		if !current || !known {
+			continue
+		}
+		if c.statusAt.After(h.now()) {
+			c.statusAt = h.now()
+		}
+		if c.inactiveAt.After(h.now()) {
+			c.inactiveAt = h.now()
+		}
+		h.Changes[key] = c
+	}
 }
 
 func (h *RowHistory) applyInstance(id string, before, after state.Row) {
