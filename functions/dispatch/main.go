@@ -25,7 +25,7 @@ func main() {
 		Scaling:  wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("SCALING_QUEUE_URL")),
 		Upgrades: wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("UPGRADE_QUEUE_URL")),
 		Account:  e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
-		Telemetry: &handler.Telemetry{},
+		Telemetry: &handler.Telemetry{}, Parallel: handler.InParallel(10),
 	}
 	if settings.PublishEvents {
 		h.Bus = eventbus.NewBus(e.AWSConfig())

@@ -14,9 +14,15 @@ import (
 	"berth/shared/state"
 )
 
-// maxRequestRows is the most rows of one RunTask or StartTask answer: 10 tasks, each with an alias
-// and an outbox row, the request and a due row.
-const maxRequestRows = 10*plan.RowsPerStart + 2
+// maxRequestRows is the most rows of the answer to a request of RunTask or StartTask: each task with an
+// outbox row, and with an alias if it has its id already, the request and a due row.
+func maxRequestRows(r *state.Request) int {
+	rows := plan.RowsPerStart
+	if !r.Provisional {
+		rows--
+	}
+	return max(r.Count, len(r.Instances))*rows + 2
+}
 
 // SortedRequests returns the requests that the snapshot has, oldest first.
 func SortedRequests(snap *snapshot.Snapshot) []*state.Request {
@@ -31,7 +37,7 @@ func answerRequests(view *clusterView, commits *plan.Builder, ids map[string]boo
 		if !ids[r.ID] || view.snap.Definitions[r.TaskDefinition] == nil || r.Answered {
 			continue
 		}
-		commits.KeepTogether(maxRequestRows)
+		commits.KeepTogether(maxRequestRows(r))
 		next := *r
 		next.Answered, next.Rev, next.Expires = true, r.Rev+1, view.now.Add(view.settings.KeepRequests).Unix()
 		if r.Kind == cluster.StartTask {

@@ -45,7 +45,8 @@ type Store struct {
 	stream   recordLog
 	failed   error // what every later call returns
 
-	usage usageCounter
+	usage      usageCounter
+	throughput *Throughput
 }
 
 // StoreOptions say where a store keeps its rows, and who reads its stream.
@@ -58,6 +59,8 @@ type StoreOptions struct {
 	// Unwritable is called with the error when writing the file fails, and with nil when it
 	// succeeds again. It may be nil, and must not call the store.
 	Unwritable func(err error)
+	// Throughput gives the store the throughput of DynamoDB; nil stands for none that matters.
+	Throughput *Throughput
 }
 
 // OpenStore opens a store. It is an error if another process has the file open, or if the file is
@@ -66,7 +69,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	s := &Store{
 		rows:     newRowIndex(),
 		expiring: btree.NewBTreeGOptions(lessByExpiry, btree.Options{NoLocks: true}),
-		digest:   sha256.New(),
+		digest:   sha256.New(), throughput: o.Throughput,
 	}
 	if o.Path == "" {
 		return s, nil
@@ -138,11 +141,20 @@ func (s *Store) readStoredRow(ctx context.Context, key state.Key, price int64) (
 	if failed != nil {
 		return nil, failed
 	}
+	size := 0
+	if e != nil {
+		size = e.size
+	}
+	s.usage.countRead(size, price)
+	if s.throughput != nil {
+		reads := map[string]int64{key.PartitionKey(): billedUnits(size, 4<<10)}
+		if err := s.throughput.takeUnits(nil, reads); err != nil {
+			return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
+		}
+	}
 	if e == nil {
-		s.usage.countRead(0, price)
 		return nil, nil
 	}
-	s.usage.countRead(e.size, price)
 	return copyStoredRow(e.row), nil
 }
 

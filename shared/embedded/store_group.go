@@ -183,6 +183,9 @@ func (g *commitGroup) expiredRows(t int64) []rowChange {
 // both.
 func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
 	var b commitBill
+	if g.store.throughput != nil {
+		b.byPartition = map[string]int64{}
+	}
 	changes := make([]rowChange, 0, len(c.Writes)+1)
 	if c.Version >= 0 {
 		moved, err := g.movePlacementVersion(c)
@@ -205,6 +208,9 @@ func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
 	}
 	if b.size > maxTransaction {
 		return nil, fmt.Errorf("the rows of a commit have %d bytes, at most %d are allowed", b.size, maxTransaction)
+	}
+	if err := g.store.throughput.takeUnits(b.partitionUnits(), nil); err != nil {
+		return nil, err
 	}
 	g.store.usage.countCommit(b)
 	return changes, nil

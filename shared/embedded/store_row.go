@@ -149,11 +149,11 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 		return nil, err
 	}
 	var found []*storedRow
-	size, err := 0, error(nil)
+	sizes, err := newReadSizes(r), error(nil)
 	if r.Tasks == nil { // all of one moment, which a snapshot needs
 		found, err = s.findStoredRows(r)
 	} else {
-		size, err = s.visitStoredRows(ctx, r, func(e *storedRow) error {
+		err = s.visitStoredRows(ctx, r, sizes, func(e *storedRow) error {
 			found = append(found, e)
 			return nil
 		})
@@ -169,11 +169,13 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 			}
 		}
 		if r.Tasks == nil {
-			size += e.size
+			sizes.add(e)
 		}
 		rows[i] = copyStoredRow(e.row)
 	}
-	s.usage.countRead(size, consistentRead)
+	if err := s.countList(sizes); err != nil {
+		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
+	}
 	return rows, nil
 }
 
@@ -187,39 +189,39 @@ func listingError(ctx context.Context, r state.Range) error {
 
 // Visit calls visit with each row of a range, outside of the lock and without a copy.
 func (s *Store) Visit(ctx context.Context, r state.Range, visit func(state.Row) error) error {
-	size, err := s.visitStoredRows(ctx, r, func(e *storedRow) error { return visit(e.row) })
-	s.usage.countRead(size, consistentRead)
-	return err
+	sizes := newReadSizes(r)
+	err := s.visitStoredRows(ctx, r, sizes, func(e *storedRow) error { return visit(e.row) })
+	return cmp.Or(err, s.countList(sizes))
 }
 
-// visitStoredRows calls visit with the rows of a range, and returns the bytes that were read. It
+// visitStoredRows calls visit with the rows of a range, and adds the bytes that were read. It
 // holds the lock for some rows at a time, so that no writer waits for a long list.
 func (s *Store) visitStoredRows(
-	ctx context.Context, r state.Range, visit func(*storedRow) error,
-) (size int, err error) {
+	ctx context.Context, r state.Range, sizes readSizes, visit func(*storedRow) error,
+) error {
 	part, visited := r, 0
 	for part.Limit = readAtOnce; ; {
 		if err := listingError(ctx, r); err != nil {
-			return size, err
+			return err
 		}
 		rows, err := s.findStoredRows(part)
 		if err != nil {
-			return size, err
+			return err
 		}
 		for _, e := range rows {
-			size += e.size
+			sizes.add(e)
 			if r.Tasks != nil && !r.Tasks.Matches(e.row) {
 				continue
 			}
 			if err := visit(e); err != nil {
-				return size, err
+				return err
 			}
 			if visited++; visited == r.Limit {
-				return size, nil
+				return nil
 			}
 		}
 		if len(rows) < part.Limit {
-			return size, nil
+			return nil
 		}
 		part.From = rows[len(rows)-1].key.Sort + "\x00"
 	}

@@ -58,6 +58,11 @@ func billedUnits(size, unit int) int64 { return int64(max(1, (size+unit-1)/unit)
 
 func (u *usageCounter) countRead(size int, price int64) {
 	u.requests.Add(1)
+	u.countPart(size, price)
+}
+
+// countPart bills what a call reads of one partition key.
+func (u *usageCounter) countPart(size int, price int64) {
 	u.readHalves.Add(billedUnits(size, 4<<10) * price)
 }
 
@@ -66,6 +71,8 @@ type commitBill struct {
 	units      int64 // write units, before a transaction doubles them
 	statements int
 	size       int // bytes of all rows after it
+	// byPartition are the units by partition key. It is nil where nobody asks for them.
+	byPartition map[string]int64
 }
 
 // countWrite bills the larger of the row before and after. A deletion of an absent row costs a
@@ -79,8 +86,22 @@ func (b *commitBill) countWrite(c rowChange) {
 		size = max(size, c.new.size)
 		b.size += c.new.size
 	}
-	b.units += billedUnits(size, 1<<10)
+	n := billedUnits(size, 1<<10)
+	b.units += n
 	b.statements++
+	if b.byPartition != nil && size > 0 {
+		b.byPartition[c.changedKey().PartitionKey()] += n
+	}
+}
+
+// partitionUnits returns the write units by partition key.
+func (b *commitBill) partitionUnits() map[string]int64 {
+	if b.statements > 1 {
+		for partition := range b.byPartition {
+			b.byPartition[partition] *= 2
+		}
+	}
+	return b.byPartition
 }
 
 func (u *usageCounter) countCommit(b commitBill) {

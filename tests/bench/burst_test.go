@@ -151,13 +151,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 	skipIfShort(t)
 	b := newBurst(t, burstInstances)
 	from := b.functionCosts()
-	run := "BERTH_FLEET_RUN_SECONDS"
-	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
-		"environment":[{"name":%q,"value":"300"}]}]}`, run)
-	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition",
-		[]byte(definition)); status != http.StatusOK {
-		t.Fatal(string(answer))
-	}
+	b.registerJob("300")
 	for range burstTasks / 10 {
 		if _, err := b.API.Tasks.SubmitRequest(context.Background(), operation.SubmitTasks{
 			Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "job", Count: 10,
@@ -170,6 +164,17 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 		t.Fatalf("%d of %d tasks have run and ended", got, burstTasks)
 	}
 	b.reportCost("10,000 tasks that end", perTask(from, b.functionCosts(), burstTasks), EndsByItself)
+}
+
+// registerJob registers the task definition of tasks that end by themselves after so many seconds.
+func (b *burst) registerJob(seconds string) {
+	run := "BERTH_FLEET_RUN_SECONDS"
+	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
+		"environment":[{"name":%q,"value":%q}]}]}`, run, seconds)
+	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition",
+		[]byte(definition)); status != http.StatusOK {
+		b.t.Fatal(string(answer))
+	}
 }
 
 func (b *burst) countEnded() (n int) {

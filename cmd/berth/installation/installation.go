@@ -68,6 +68,11 @@ type Options struct {
 	// nil when it succeeds again. It may be nil, and must not call the installation.
 	Unwritable func(err error)
 
+	// Parallel makes the calls of dispatch; nil makes one after the other.
+	Parallel handler.Parallel
+	// Throughput gives the state the throughput of DynamoDB; nil stands for none that matters.
+	Throughput *embedded.Throughput
+
 	// NewID returns request ids. They are random if it is nil.
 	NewID func() string
 	// Bus receives the service events if Settings.PublishEvents is set. It may be nil.
@@ -146,7 +151,7 @@ func Open(o Options) (*Installation, error) {
 	}
 	var err error
 	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.filePath(stateFile),
-		Consumers: consumers, Unwritable: o.Unwritable}); err != nil {
+		Consumers: consumers, Unwritable: o.Unwritable, Throughput: o.Throughput}); err != nil {
 		return nil, err
 	}
 	wiring, err := embedded.LoadTemplate([]byte(berth.Template), o.Parameters)
@@ -415,7 +420,7 @@ func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 		Registries: i.AWS.Registries, Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus,
 		Scaling: i.Runtime.Queue("ManagedScalingQueue"), Upgrades: i.Runtime.Queue("NodeGroupUpgradeQueue"),
 		Account: i.options.Account, Clock: i.clockFor(name),
-		Settings: *i.options.Settings, Log: i.loggerFor(name),
+		Settings: *i.options.Settings, Log: i.loggerFor(name), Parallel: i.options.Parallel,
 	}
 }
 

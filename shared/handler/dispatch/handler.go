@@ -37,6 +37,9 @@ type Handler struct {
 	Log      *slog.Logger
 	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
+	// Parallel makes the calls of one outbox row, each of which takes ECS a tenth of a second; at one
+	// after the other they would be far below the 40 a second that ECS allows.
+	Parallel handler.Parallel
 
 	rotation handler.Rotation
 	// arrivals says when the last wake-up of each kind that this environment sent arrives.

@@ -128,22 +128,10 @@ func carryOutRow(ctx context.Context, r *round, o *state.Outbox) error {
 	r.rowRetryIn = 0
 	drained, err := drainStops(ctx, r, o)
 	failed := []error{err}
-	for _, group := range groupStarts(o.Starts) {
-		rest, err := startGroup(ctx, r, o, group)
-		left.Starts = append(left.Starts, rest...)
-		failed = append(failed, err)
-	}
-	for _, s := range o.Stops {
-		if s.Drain && !drained[state.TaskKey(r.cluster, s.Owner, s.ID)] {
-			left.Stops = append(left.Stops, s)
-			continue
-		}
-		done, err := stopTask(ctx, r, s)
-		if !done {
-			left.Stops = append(left.Stops, s)
-		}
-		failed = append(failed, err)
-	}
+	left.Starts, err = startTasks(ctx, r, o)
+	failed = append(failed, err)
+	left.Stops, err = stopTasks(ctx, r, o, drained)
+	failed = append(failed, err)
 	begun := cluster.RemainingWait(o.CreatedAt.Add(registrationLease), r.now, registrationLease) == 0
 	left.Targets, err = updateRegistrations(ctx, r, o.Targets, begun)
 	left.Publish = publishEvents(ctx, r, o.Publish)

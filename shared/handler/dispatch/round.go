@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"berth/shared/cluster"
@@ -19,18 +20,25 @@ type round struct {
 	cluster string
 	now     time.Time // when the round began
 
+	taking        sync.Mutex // guards what is taken of the shares
 	shares        [quota.Classes]tokenShare
 	row           string                   // id of the row at hand
 	balancerCalls int                      // calls of Elastic Load Balancing and Cloud Map so far
 	delays        map[string]time.Duration // deregistration delays, by target group
 
-	progress   bool          // something was done
+	progress bool // something was done
+
+	// mu guards what else calls that run at the same time change: the fields below, and the handler's
+	// memory of refused attempts.
+	mu         sync.Mutex
 	nextRound  time.Duration // how long until another round is needed; 0: none is
 	rowRetryIn time.Duration // the same for the row at hand
 }
 
 // retryIn asks for another round after wait, or sooner if one was asked for sooner.
 func (r *round) retryIn(wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.nextRound == 0 || wait < r.nextRound {
 		r.nextRound = wait
 	}
@@ -91,6 +99,8 @@ func (r *round) tryLease(ctx context.Context, class quota.Class, want int) int {
 // takeToken takes the token of one StartTask or StopTask for the row at hand. False means that the
 // row has used up its share, and the rest of it has to wait.
 func (r *round) takeToken(ctx context.Context, class quota.Class) bool {
+	r.taking.Lock()
+	defer r.taking.Unlock()
 	s := &r.shares[class]
 	if r.isOutOfTime(ctx) {
 		s.leased, s.isEmpty, s.allowed = true, true, map[string]int{}
@@ -110,7 +120,34 @@ func (r *round) takeToken(ctx context.Context, class quota.Class) bool {
 }
 
 // returnToken gives back a token that was taken and not used.
-func (r *round) returnToken(class quota.Class) { r.shares[class].allowed[r.row]++ }
+func (r *round) returnToken(class quota.Class) {
+	r.taking.Lock()
+	defer r.taking.Unlock()
+	r.shares[class].allowed[r.row]++
+}
+
+// refusedAttempt returns the attempt at a start that ECS certainly did not carry out, 0 if there is
+// none.
+func (r *round) refusedAttempt(task state.Key) int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused[task]
+}
+
+// setRefusedAttempt remembers the attempt of a start that ECS certainly did not carry out; 0 forgets
+// it.
+func (r *round) setRefusedAttempt(task state.Key, attempt int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if attempt == 0 {
+		delete(r.refused, task)
+		return
+	}
+	if r.refused == nil {
+		r.refused = map[state.Key]int32{}
+	}
+	r.refused[task] = attempt
+}
 
 // takeBalancerCall counts one call of Elastic Load Balancing or Cloud Map against
 // [maxBalancerCalls]. False means that the rest has to wait.

@@ -38,31 +38,50 @@ func taskKey(clusterName string, o *state.Outbox, s state.StartItem) state.Key {
 	return state.TaskKey(clusterName, o.Owner, id)
 }
 
+// startTasks makes the starts of an outbox row and returns what is left to start. The tokens are taken
+// before the claims: a claimed task must be started, or its start counts as unknown and has to
+// settle.
+func startTasks(ctx context.Context, r *round, o *state.Outbox) ([]state.StartItem, error) {
+	groups := groupStarts(o.Starts)
+	var left []state.StartItem
+	ready := groups[:0]
+	for _, group := range groups {
+		switch {
+		case !r.takeToken(ctx, quota.Starts):
+			left = append(left, group...)
+		case !protectInstances(ctx, r, group):
+			r.returnToken(quota.Starts)
+			r.retryIn(time.Second)
+			left = append(left, group...)
+		default:
+			ready = append(ready, group)
+		}
+	}
+	rest, failed := make([][]state.StartItem, len(ready)), make([]error, len(ready))
+	r.Parallel.Run(ctx, len(ready), func(ctx context.Context, i int) {
+		rest[i], failed[i] = startGroup(ctx, r, o, ready[i])
+	})
+	return append(left, slices.Concat(rest...)...), errors.Join(failed...)
+}
+
 // startGroup claims the tasks of one StartTask call and starts those that it could claim. It
-// returns what is left to start. The token is taken before the claims: a claimed task must be
-// started, or its start counts as unknown and has to settle.
+// returns what is left to start.
 func startGroup(ctx context.Context, r *round, o *state.Outbox, group []state.StartItem) (left []state.StartItem,
 	err error) {
-	if !r.takeToken(ctx, quota.Starts) {
-		return group, nil
-	}
 	var claimed []*cluster.Task
 	var items []state.StartItem
-	if !protectInstances(ctx, r, group) {
-		r.returnToken(quota.Starts)
-		r.retryIn(time.Second)
-		return group, nil
-	}
-	for _, s := range group {
-		t, done, err := claimTask(ctx, r, o, s)
+	claims := make([]claim, len(group))
+	r.Parallel.Run(ctx, len(group), func(ctx context.Context, i int) { claims[i] = claimTask(ctx, r, o, group[i]) })
+	for i, s := range group {
+		c := claims[i]
 		switch {
-		case err != nil || !done:
+		case c.err != nil || !c.done:
 			left = append(left, s)
-		case t != nil:
-			claimed, items = append(claimed, t), append(items, s)
+		case c.task != nil:
+			claimed, items = append(claimed, c.task), append(items, s)
 		}
-		if err != nil {
-			handler.Logger(r.Log).Error("claiming a task", "cluster", r.cluster, "instance", s.Instance, "error", err)
+		if c.err != nil {
+			handler.Logger(r.Log).Error("claiming a task", "cluster", r.cluster, "instance", s.Instance, "error", c.err)
 			r.retryIn(time.Second)
 		}
 	}
@@ -76,39 +95,45 @@ func startGroup(ctx context.Context, r *round, o *state.Outbox, group []state.St
 	return left, nil
 }
 
-// claimTask takes the right to start a task. A nil task with done means that it no longer needs to
-// be started. done is false while the outcome of its last attempt is unknown and has to settle
-// first.
-func claimTask(ctx context.Context, r *round, o *state.Outbox, s state.StartItem) (t *cluster.Task, done bool,
-	err error) {
+// A claim is what became of the attempt to claim a task. A nil task with done means that it no longer
+// needs to be started. done is false while the outcome of its last attempt is unknown and has to
+// settle first.
+type claim struct {
+	task *cluster.Task
+	done bool
+	err  error
+}
+
+// claimTask takes the right to start a task.
+func claimTask(ctx context.Context, r *round, o *state.Outbox, s state.StartItem) claim {
 	key := taskKey(r.cluster, o, s)
 	// An attempt that ECS certainly did not carry out need not settle: it is claimed again at once.
-	attempt := r.refused[key] + 1
+	attempt := r.refusedAttempt(key) + 1
 	for range state.MaxRaces {
 		row, err := r.State.Write(ctx, state.Write{Claim: &state.Claim{Task: key, Attempt: attempt, At: r.Clock.Now()}})
 		var c *state.Conflict
 		if err == nil {
-			delete(r.refused, key)
+			r.setRefusedAttempt(key, 0)
 			t, _ := row.(*cluster.Task)
-			return t, true, nil
+			return claim{task: t, done: true}
 		}
 		if !errors.As(err, &c) {
-			return nil, false, fmt.Errorf("claiming task %s: %w", key.Sort, err)
+			return claim{err: fmt.Errorf("claiming task %s: %w", key.Sort, err)}
 		}
 		old, ok := c.Row.(*cluster.Task)
 		if !ok || old == nil || old.Desired != cluster.TaskRunning || old.Last != "" {
-			delete(r.refused, key)
-			return nil, true, nil
+			r.setRefusedAttempt(key, 0)
+			return claim{done: true}
 		}
 		if old.Attempt >= attempt {
 			mayStart, err := resolveUnknownStart(ctx, r, old)
 			if err != nil || !mayStart {
-				return nil, false, err
+				return claim{err: err}
 			}
 		}
 		attempt = old.Attempt + 1
 	}
-	return nil, false, fmt.Errorf("claiming task %s: lost %d races", key.Sort, state.MaxRaces)
+	return claim{err: fmt.Errorf("claiming task %s: lost %d races", key.Sort, state.MaxRaces)}
 }
 
 // callStartTask calls StartTask once. Started tasks report themselves through events; those that
@@ -178,11 +203,8 @@ func handleFailedCall(ctx context.Context, r *round, claimed []*cluster.Task, er
 // retryStarts asks for another attempt at tasks that ECS certainly did not start. Their attempts
 // need not settle.
 func retryStarts(r *round, claimed []*cluster.Task, wait time.Duration) {
-	if r.refused == nil {
-		r.refused = map[state.Key]int32{}
-	}
 	for _, t := range claimed {
-		r.refused[state.KeyOf(t)] = t.Attempt
+		r.setRefusedAttempt(state.KeyOf(t), t.Attempt)
 	}
 	r.retryIn(wait)
 }

@@ -18,6 +18,29 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && (e.Code == cluster.CodeInvalidParameter || e.Code == cluster.CodeClusterNotFound)
 }
 
+// stopTasks makes the stops of an outbox row, but for those whose connections still drain, and returns
+// what is left to stop.
+func stopTasks(ctx context.Context, r *round, o *state.Outbox, drained map[state.Key]bool) ([]state.StopItem, error) {
+	var left, ready []state.StopItem
+	for _, s := range o.Stops {
+		if s.Drain && !drained[state.TaskKey(r.cluster, s.Owner, s.ID)] {
+			left = append(left, s)
+		} else {
+			ready = append(ready, s)
+		}
+	}
+	done, failed := make([]bool, len(ready)), make([]error, len(ready))
+	r.Parallel.Run(ctx, len(ready), func(ctx context.Context, i int) {
+		done[i], failed[i] = stopTask(ctx, r, ready[i])
+	})
+	for i, s := range ready {
+		if !done[i] {
+			left = append(left, s)
+		}
+	}
+	return left, errors.Join(failed...)
+}
+
 // stopTask carries out one stop. done is false if the stop is left for a later round. The ECS task
 // is known from the item, or from the row if ECS has reported it meanwhile. A task that was never
 // started is only recorded as STOPPED.
