@@ -119,17 +119,17 @@ func TestShippedFiltersPassWhatHandlersNeed(t *testing.T) {
 		{"InstanceExpired", state.Remove, instance, false, false},
 		{"TaskCommitted", state.Insert, task(func(*cluster.Task) {}), false, false},
 		{"TaskClaimed", state.Modify, task(func(t *cluster.Task) { t.Attempt = 1 }), false, false},
-		{"TaskRunning", state.Modify, task(func(t *cluster.Task) { t.Last = cluster.TaskRunning }), true, false},
-		{"TaskForeign", state.Insert, task(func(t *cluster.Task) { t.Last = cluster.TaskPending; t.Stamp = 3 }), true,
+		{"TaskRunning", state.Modify, task(func(t *cluster.Task) { t.Last = cluster.TaskRunning }), false, false},
+		{"TaskForeign", state.Insert, task(func(t *cluster.Task) { t.Last = cluster.TaskPending; t.Stamp = 3 }), false,
 			false},
 		{"TaskStopped", state.Modify, task(func(t *cluster.Task) {
 			t.Last, t.Desired = cluster.TaskStopped,
 				cluster.TaskStopped
-		}), true, false},
+		}), false, false},
 		{"TaskStoppedByAUser", state.Modify, task(func(t *cluster.Task) {
 			t.Desired, t.StopCode = cluster.TaskStopped,
 				cluster.StopUserInitiated
-		}), true, false},
+		}), false, false},
 		{"TaskStoppedByPlacement", state.Modify, task(func(t *cluster.Task) {
 			t.Desired,
 				t.StopCode = cluster.TaskStopped, cluster.StopByScheduler
@@ -138,6 +138,8 @@ func TestShippedFiltersPassWhatHandlersNeed(t *testing.T) {
 			t.Desired, t.StopCode, t.Last = cluster.TaskStopped, cluster.StopByScheduler, cluster.TaskRunning
 		}), false, false},
 		{"TaskExpired", state.Remove, task(func(t *cluster.Task) { t.Last = cluster.TaskStopped }), false, false},
+		{"InboxNew", state.Insert, &state.Inbox{Head: head(0), ID: "i"}, true, false},
+		{"InboxExpired", state.Remove, &state.Inbox{Head: head(0), ID: "i"}, false, false},
 		{"RequestNew", state.Insert, request, true, false},
 		{"RequestAnswered", state.Modify, request, false, false},
 		{"RequestExpired", state.Remove, request, false, false},

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"compress/flate"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -23,7 +25,7 @@ type Inbox struct {
 	cluster.Head
 	ID string `json:"id"`
 	// Packed has the rows of tasks after their changes, see [Inbox.Tasks].
-	Packed []byte `json:"tk,omitempty"`
+	Packed string `json:"tk,omitempty"`
 	// Unread are tasks that have changed in a way that the writer did not see. Placement reads them.
 	Unread []TaskRef `json:"ur,omitempty"`
 }
@@ -63,9 +65,9 @@ func NewInbox(clusterName string, now time.Time, tasks []*cluster.Task, unread .
 		for _, t := range tasks {
 			unread = append(unread, TaskRef{Owner: t.Owner, ID: t.ID})
 		}
-		packed = nil
+		packed = ""
 	}
-	of := []string{string(packed)}
+	of := []string{packed}
 	for _, u := range unread {
 		of = append(of, u.Owner, u.ID)
 	}
@@ -76,28 +78,28 @@ func NewInbox(clusterName string, now time.Time, tasks []*cluster.Task, unread .
 	}, nil
 }
 
-// packTasks compresses rows, which have most of their text in common: 100 tasks of a service take
-// a tenth of their size.
-func packTasks(tasks []*cluster.Task) ([]byte, error) {
+// packTasks compresses rows into text. They have most of their text in common: 100 tasks of a service
+// take a tenth of their size.
+func packTasks(tasks []*cluster.Task) (string, error) {
 	if len(tasks) == 0 {
-		return nil, nil
+		return "", nil
 	}
 	data, err := json.Marshal(tasks)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	var packed bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.DefaultCompression)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if _, err := w.Write(data); err != nil {
-		return nil, err
+		return "", err
 	}
 	if err := w.Close(); err != nil {
-		return nil, err
+		return "", err
 	}
-	return packed.Bytes(), nil
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
 // maxUnpacked bounds what an inbox row may unpack to, in bytes.
@@ -108,7 +110,8 @@ func (i *Inbox) Tasks() ([]*cluster.Task, error) {
 	if len(i.Packed) == 0 {
 		return nil, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(i.Packed)), maxUnpacked))
+	packed := base64.NewDecoder(base64.StdEncoding, strings.NewReader(i.Packed))
+	data, err := io.ReadAll(io.LimitReader(flate.NewReader(packed), maxUnpacked))
 	if err != nil {
 		return nil, fmt.Errorf("unpacking inbox row %s: %w", i.ID, err)
 	}

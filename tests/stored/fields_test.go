@@ -20,7 +20,7 @@ import (
 // rowPrefixes are the sort-key prefixes of all kinds of rows.
 var rowPrefixes = []string{
 	state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
-	state.PrefixDefinition, state.PrefixOutbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
+	state.PrefixDefinition, state.PrefixOutbox, state.PrefixInbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
 	state.PrefixCheckpoint, state.PrefixEntry, state.PrefixBucket, state.PrefixLoad, state.PrefixLoadTimes,
 	state.PrefixDeployment,
 	state.PrefixRevision, state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,

@@ -53,7 +53,7 @@ func TestInvocation(t *testing.T) {
 	e := environment.NewWithOutput(&log,
 		func(name string) string { return map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "f"}[name] })
 	figures := &handler.Telemetry{}
-	observer := &taskstatechange.Handler{Decoder: awsevent.Decoder{}, Log: e.Log, Telemetry: figures}
+	observer := &taskstatechange.Handler{Decoder: awsevent.Decoder{}, Clock: environment.Clock{}, Log: e.Log, Telemetry: figures}
 	invoke := e.WrapInvoker(func(ctx context.Context, event json.RawMessage) (any, error) {
 		if string(event) == `"fails"` {
 			return nil, errors.New("failed")
