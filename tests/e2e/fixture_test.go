@@ -25,6 +25,13 @@ func TestEventFixtures(t *testing.T) {
 		t.Fatalf("no events: %v", err)
 	}
 	for _, f := range all {
+		alone, err := f.RecordsAlone()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, alone...)
+	}
+	for _, f := range all {
 		t.Run(f.Name, func(t *testing.T) {
 			out, err := fixture.Run(t.Context(), l.Cloud, f, "", "OTEL_EXPORTER_OTLP_ENDPOINT="+spans.url)
 			if err != nil {

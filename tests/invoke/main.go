@@ -62,8 +62,26 @@ func run(ctx context.Context, function, file string) (err error) {
 	if err := printEffect(out, function); err != nil {
 		return err
 	}
+	if err := checkEffect(f.Name, out); err != nil {
+		return err
+	}
+	alone, err := f.RecordsAlone()
+	for _, record := range alone {
+		out, err := fixture.Run(ctx, c, record, function)
+		if err != nil {
+			return err
+		}
+		if err := checkEffect(record.Name, out); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func checkEffect(name string, out *fixture.Outcome) error {
 	if differences := out.Differences(); len(differences) > 0 {
-		return fmt.Errorf("this is not the effect that is written down:\n%s", strings.Join(differences, "\n"))
+		return fmt.Errorf("%s: this is not the effect that is written down:\n%s", name,
+			strings.Join(differences, "\n"))
 	}
 	return nil
 }
