@@ -114,6 +114,21 @@ func TestConsolidation(t *testing.T) {
 				}
 			}
 			expect(t, fmt.Sprint("drain with ", reported), fmt.Sprint(w.decide().Drain), want)
+			expect(t, "the service's own load", mover.Spec.Loads[0].Load, 5)
+		}
+	})
+	t.Run("ThatReceiveNoTasksOfDrainingInstances", func(t *testing.T) {
+		w := newWorld(web("web", 8, ""), often)
+		w.instance(1, 3) // each has room for one more
+		w.instance(2, 3)
+		for n := 8; n < 10; n++ { // of another group
+			w.rows = append(w.rows, row(n, status(cluster.InstanceDraining)))
+			w.task(fmt.Sprint("t", n), n)
+		}
+		for range 20 { // in whichever order the snapshot lists the instances
+			d := w.decide()
+			contains(t, "why", why(d, "i-1"), "i-8")
+			contains(t, "why", why(d, "i-2"), "i-9")
 		}
 	})
 	t.Run("NotUnlessEnabled", func(t *testing.T) {
@@ -299,6 +314,7 @@ func TestConsolidationProgress(t *testing.T) {
 		"CoolsDown":         {[]option{often, full, scaledOut(14 * time.Minute)}, emptying},
 		"CooledDown":        {[]option{often, full, scaledOut(15 * time.Minute)}, idle},
 		"RemovesAnEmptyOne": {[]option{often, oneEmpty}, emptying},
+		"RemovesItAtLast":   {[]option{often, oneEmpty, noted, lowFor(30)}, emptying},
 		"AtTheMinimum":      {[]option{often, oneEmpty, bounds(2, 9)}, idle},
 		// It is protected, or the group refuses to remove it.
 		"DoesNotRemoveTheEmptyOne": {[]option{often, oneEmpty, lowFor(30), protected}, idle},

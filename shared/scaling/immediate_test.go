@@ -110,7 +110,11 @@ func TestImmediateScaleOutGathersTasks(t *testing.T) {
 			if c.waits {
 				want = 2
 			}
-			expect(t, "desired on a wake-up", w.decideBetween().Desired, want)
+			d := w.decideBetween()
+			expect(t, "desired on a wake-up", d.Desired, want)
+			if c.waits {
+				contains(t, "why", d.Why, "5 instances are needed so far; further tasks are beginning to wait")
+			}
 			expect(t, "desired at the minute's look", w.decide().Desired, want)
 			w.provider.Scaling.Immediate = false
 			expect(t, "desired without the tag", w.decide().Desired, 5)
@@ -137,6 +141,10 @@ func TestImmediateScaleOutLooksAgain(t *testing.T) {
 	d = w.decideBetween()
 	expect(t, "desired then", d.Desired, 5)
 	expect(t, "looks again then", d.History.LookAgainAt.IsZero(), true)
+
+	w = newWorld(instances(2, 0), full, waits(5, half), launched(time.Minute), immediate)
+	w.group.Instances[1].LaunchedAt = noon.Add(-2 * time.Minute)
+	expect(t, "looks again when the last warm-up ends", w.decideBetween().History.LookAgainAt, end)
 
 	w = newWorld(instances(2, 0), full, waits(5, half), launched(time.Minute))
 	expect(t, "looks again without the tag", w.decide().History.LookAgainAt.IsZero(), true)

@@ -57,6 +57,8 @@ func TestFromZeroTheTypesDecide(t *testing.T) {
 			"not even the largest, m5.4xlarge: insufficient memory (needs 70000 MiB, best free 64552)"},
 		"OnlyTheLargerTypes": {[]cluster.InstanceType{m54XL, t3Small, m5Large}, vcpus(1, 4096), 0,
 			"the group's smallest type, t3.small: insufficient memory (needs 4096 MiB, best free 2017)"},
+		"MoreInterfacesThanTypesHave": {[]cluster.InstanceType{m5Large}, cluster.Resources{Memory: 512, ENIs: 3}, 0,
+			"not even the largest: insufficient network interfaces (needs 3, best free 2)"},
 		"NetworkInterface": {[]cluster.InstanceType{m5Large}, cluster.Resources{Memory: 512, ENIs: 1}, 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,6 +101,8 @@ func TestWhyThisSize(t *testing.T) {
 			"desired capacity from 1 to 2. 2 tasks of service w0 need 1 instance, 2 fit on one at most"},
 		"AtItsMaximum": {[]option{instances(2, 0), full, bounds(0, 2), waits(2, halfInstance)}, 2,
 			"3 instances are needed, but the group is at its maximum of 2"},
+		"EmptyAtItsMaximum": {[]option{bounds(0, 0), waits(1, small)}, 0,
+			"2 instances are needed, but the group is at its maximum of 0"},
 		"JustEnoughAtItsMaximum": {[]option{instances(2, 0), full, bounds(0, 3), waits(2, halfInstance),
 			func(w *world) { w.group.Desired = 3; w.machine(3, "Pending"); w.group.Desired = 3 }}, 3,
 			"the group is on its way to 3 instances"},

@@ -148,15 +148,13 @@ func (c *sampleCluster) capacityFor(r placement.Request) (most int, why *cluster
 func (c *sampleCluster) diagnoseNext(r placement.Request, n int) *cluster.Diagnosis {
 	for _, id := range c.ids {
 		try := &simulation{snap: c.snap, engine: c.engine}
-		if n > 0 {
-			r.Instances, r.Count = []string{id}, n
-			placed := c.engine.Place(r).Placed
-			if len(placed) < n {
-				continue
-			}
-			for _, p := range placed {
-				try.addTask(r.Spec, p, nil)
-			}
+		r.Instances, r.Count = []string{id}, n
+		placed := c.engine.Place(r).Placed
+		if len(placed) < n {
+			continue
+		}
+		for _, p := range placed {
+			try.addTask(r.Spec, p, nil)
 		}
 		_, refused := c.engine.CheckInstance(c.snap.Instances[id],
 			placement.Request{Spec: r.Spec, Count: 1, Target: r.Target})
