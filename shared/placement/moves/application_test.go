@@ -133,12 +133,15 @@ func TestApplicationsAreRepaired(t *testing.T) {
 			"m on a goes from 32 to 31 of 50; m on c goes from 0 to 1 of 11"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := plan(inShop(c.limits, []string{"cart", "pay"}, c.rows...), movers(shopTask("cart"), shopTask("pay"),
-				&placement.Spec{Owner: "web", MoveCost: cluster.CostHigh}))
+			rows := inShop(c.limits, []string{"cart", "pay"}, c.rows...)
+			owners := movers(shopTask("cart"), shopTask("pay"), &placement.Spec{Owner: "web", MoveCost: cluster.CostHigh})
+			p := plan(rows, owners)
 			expectMoves(t, p, c.want)
 			if c.why != "" && p.Moves[0].Why != c.why {
 				t.Errorf("it moves because %s", p.Moves[0].Why)
 			}
+			scoped := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).Scoped()
+			expectMoves(t, scoped.PlanMoves(owners), c.want)
 		})
 	}
 }
@@ -268,6 +271,27 @@ func TestNewTasksScatterNoApplication(t *testing.T) {
 	for _, p := range []*moves.Plan{planner().MakeRoom(want, owners), moves.MakeRoomLocally(planner(), want, owners)} {
 		if summary(p) != "x1: a > c" || !slices.Equal(p.Places, []string{"a"}) {
 			t.Errorf("%s, places %v, expected a place on a after x1 has left", summary(p), p.Places)
+		}
+	}
+}
+
+// Balancing brings an application to as many instances as it may be on, and to no more.
+func TestBalanceUsesTheInstancesThatAnApplicationMayHave(t *testing.T) {
+	for mostNodes, want := range map[int]int{0: 3, 1: 1, 2: 2, 3: 3} {
+		var rows []state.Row
+		for n, id := range []string{"a", "b", "c"} {
+			rows = append(rows, oracle.Instance(id, oracle.Metric("m", 100)),
+				oracle.Task(fmt.Sprint("t", n), "a", oracle.Owner("cart"), oracle.Load(30)))
+		}
+		spec := packed("cart")
+		spec.Application = "shop"
+		rows = inShop(cluster.Application{MaximumNodes: mostNodes}, []string{"cart"}, rows...)
+		on := map[string]bool{"a": true}
+		for _, move := range planBalance(t, rows, movers(spec), 20_000, 1).Moves {
+			on[move.To] = true
+		}
+		if len(on) != want {
+			t.Errorf("with at most %d instances the tasks are on %d", mostNodes, len(on))
 		}
 	}
 }

@@ -502,6 +502,19 @@ func TestEqualTasksAreTriedOnce(t *testing.T) {
 	}
 }
 
+// Tasks of one owner that use other ports are not equal: where one cannot go, another may.
+func TestTasksWithOtherPortsAreTriedToo(t *testing.T) {
+	port := func(n int) oracle.TaskOption { return oracle.Ports(cluster.Port{Number: n, Protocol: cluster.TCP}) }
+	m := oracle.Metric("m", 10)
+	for _, free := range []int{80, 81} {
+		taken := 80 + 81 - free
+		rows := []state.Row{oracle.Instance("a", m), oracle.Instance("b", m),
+			oracle.Task("t1", "a", oracle.Load(6), port(80)), oracle.Task("t2", "a", oracle.Load(6), port(81)),
+			oracle.Task("x", "b", oracle.Owner("other"), oracle.Load(1), port(taken))}
+		expectMoves(t, plan(rows, movers(anyTask("web"))), map[int]string{80: "t1: a > b", 81: "t2: a > b"}[free])
+	}
+}
+
 // Violations in a few places of a large cluster move nothing far from them.
 func TestMovesInALargeClusterAreLocal(t *testing.T) {
 	s := snapshot.NewSnapshot()

@@ -10,12 +10,12 @@ import (
 // The roomiest instances are those with the most left of a dimension, of the instances that limit
 // it and take tasks; the first ones by number if they have as much left.
 func TestRoomiestInstances(t *testing.T) {
-	p := &problem{names: []string{"CPU"}, load: []int64{5, 0, 1, 2, 0, 1}, total: []int64{20, 100, unlimited, 10, 8, 9},
+	p := &problem{names: []string{"CPU"}, load: []int64{5, 0, 1, 2, 0, 1}, total: []int64{20, 100, unlimited, 10, 8, 31},
 		instances: make([]problemInstance, 6)}
 	for i := range p.instances {
 		p.instances[i].takesTasks = i != 1
 	}
-	for most, want := range map[int][]int32{0: nil, 1: {0}, 3: {0, 3, 4}, 9: {0, 3, 4, 5}} {
+	for most, want := range map[int][]int32{0: nil, 1: {5}, 3: {5, 0, 3}, 9: {5, 0, 3, 4}} {
 		if got := roomiestInstances(p, 0, most); !slices.Equal(got, want) {
 			t.Errorf("the %d roomiest instances are %v, expected %v", most, got, want)
 		}
