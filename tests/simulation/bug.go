@@ -34,6 +34,8 @@ const (
 	NarrowSilently Bug = "a narrowing write that does not bump the version"
 	// TrustStale trusts the warm snapshot even if another environment handled the last batch.
 	TrustStale Bug = "trust a stale snapshot"
+	// NoDueNet switches dispatch's schedule off, so that only wake-ups end what waits for a time.
+	NoDueNet Bug = "the schedule of due rows is off"
 	// IgnoreStartsShare lets stops have all calls of the account while starts wait. Histories of
 	// seeds have too few tasks for it; TestStartsKeepTheirShare finds it.
 	IgnoreStartsShare Bug = "starts' share ignored"
@@ -42,7 +44,7 @@ const (
 // Bugs lists the bugs of the general kind of run.
 var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently,
-	TrustStale,
+	TrustStale, NoDueNet,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads,
 	IgnoreCordon, BalanceUnasked, IgnoreTaint, TolerateOtherKey, KeepEvicted,
 	IgnoreMaximumNodes, IgnoreNodeCapacity, IgnoreTotalCapacity, IgnoreReservation,
@@ -63,7 +65,7 @@ func (b Bug) wrapStore(w *World, function string, s state.Store) state.Store {
 	if show := b.distortion(); show != nil && function == "placement" {
 		return &distortedStore{s, w, show}
 	}
-	if b == NoBug || slices.Contains([]Bug{IgnoreMassUnhealthiness, IgnoreThrottle, IgnoreGap}, b) ||
+	if b == NoBug || slices.Contains([]Bug{IgnoreMassUnhealthiness, IgnoreThrottle, IgnoreGap, NoDueNet}, b) ||
 		b.distortion() != nil {
 		return s
 	}

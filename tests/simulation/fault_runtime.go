@@ -38,7 +38,8 @@ func (w *World) messageFaults() embedded.Faults {
 		},
 		Event: func([]byte) bool { return w.LoseEvents || c.strikes(DropEvent) },
 		Schedule: func(function, _ string) bool {
-			return c.strikes(SkipSchedule) || w.PlantedBug == NoUpgradeNet && function == upgrader
+			return c.strikes(SkipSchedule) || w.PlantedBug == NoUpgradeNet && function == upgrader ||
+				w.PlantedBug == NoDueNet && function == "dispatch"
 		},
 		Environment: w.pickEnvironment,
 	}

@@ -43,6 +43,9 @@ func TestScaleOutIsWoken(t *testing.T) {
 				waiting := secondsUntil(i, func() bool { return pendingTasks(t, i) == 50 })
 				asked := waiting + secondsUntil(i, func() bool { return group(t, i).Desired > 0 })
 				t.Logf("50 tasks wait after %s, and ask for machines after %s", waiting, asked)
+				if c.tags != nil && asked-waiting > 3*time.Second {
+					t.Errorf("machines are asked for %s after the tasks began to wait, want 3 s at most", asked-waiting)
+				}
 				if asked < c.least || asked > c.most {
 					t.Errorf("machines are asked for %s after the call, want %s to %s", asked, c.least, c.most)
 				}
