@@ -53,6 +53,7 @@ func marked(by string) func(*nodegroup.Instance) {
 }
 
 func draining(i *nodegroup.Instance)      { i.Row.Status = cluster.InstanceDraining }
+func registering(i *nodegroup.Instance)   { i.Row.Status = cluster.InstanceRegistering }
 func leaving(i *nodegroup.Instance)       { i.Lifecycle = nodegroup.Terminating }
 func notRegistered(i *nodegroup.Instance) { i.Row = nil }
 func disconnected(i *nodegroup.Instance)  { i.Row.AgentConnected = false }
@@ -141,6 +142,10 @@ func TestNextStep(t *testing.T) {
 			[]nodegroup.Instance{node("i-1", false), node("i-2", false), node("i-3", true, unlabelled),
 				node("i-9", false, leaving)}, "",
 			"new nodes to be Ready: 1 not launched; i-3; a", cluster.PhaseScaleUp},
+		"WaitsForNodesThatRegister": {begunAt(cluster.PhaseScaleUp, func(u *cluster.Update) { u.WaitingSince = noon }),
+			groupOf(4),
+			[]nodegroup.Instance{node("i-1", false), node("i-2", false), node("i-3", true, registering),
+				node("i-4", true, registering)}, "", "new nodes to be Ready: i-3; i-4; a", cluster.PhaseScaleUp},
 		"Upgrades": {begunAt(cluster.PhaseScaleUp, func(*cluster.Update) {}), groupOf(4),
 			[]nodegroup.Instance{node("i-1", false), node("i-2", false), node("i-3", true), node("i-4", true)},
 			"mark i-1, mark i-2", "2 old nodes to be unschedulable", cluster.PhaseUpgrade},
@@ -304,6 +309,9 @@ func TestSizesOfAnUpdateThatGivesUp(t *testing.T) {
 				t.Errorf("it ended after %s", took)
 			}
 		}
+		if len(u.Denied)+len(u.Asked) > 0 {
+			t.Errorf("it has ended, and keeps what was denied, %v, and asked for, %v", u.Denied, u.Asked)
+		}
 		if u.Status != cluster.UpdateFailed || !strings.HasPrefix(u.SizesReason,
 			"The changes could not be reverted: denied") {
 			t.Errorf("%s: %s", u.Status, u.SizesReason)
@@ -317,7 +325,11 @@ func TestSizesOfAnUpdateThatGivesUp(t *testing.T) {
 	if got := *giveUp(nil, func(*cluster.Update) {}).FinalSizes; got != (cluster.Sizes{Min: 1, Max: 6, Desired: 4}) {
 		t.Errorf("sizes are %+v", got)
 	}
-	if got := *giveUp(nil, func(u *cluster.Update) { u.OriginalSizes = nil }).FinalSizes; got != (cluster.Sizes{}) {
+	if got := *giveUp(nil, func(u *cluster.Update) {
+		u.OriginalSizes = nil
+		u.Asked = []cluster.AskedChange{{Kind: string(nodegroup.Resize)}}
+		u.Denied = []cluster.AskedChange{{Kind: string(nodegroup.Terminate), Instance: "i-1"}}
+	}).FinalSizes; got != (cluster.Sizes{}) {
 		t.Errorf("sizes are %+v", got)
 	}
 	if u := giveUp(nil, removing("i-1", cluster.StepRelease, 0)); !strings.HasSuffix(u.SizesReason,

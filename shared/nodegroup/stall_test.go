@@ -21,6 +21,7 @@ func TestNodeInStandbyTimesOut(t *testing.T) {
 	w.stopNodes[first.ID] = true            // it stays
 	for range 3 * 24 * 60 * 5 {             // five looks a minute... steps of 20 s: 5 days
 		if u := w.look(everything); u.HasEnded() {
+			says(t, u, cluster.OperationNotPermitted, "Instances are neither in service nor terminated: "+first.ID)
 			return
 		}
 		w.tick()
