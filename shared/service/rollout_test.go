@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,26 @@ func TestRollout(t *testing.T) {
 		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
 		expect(t, "replaced", p.Starts[0].ReplacesUnhealthy, 1)
 		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
+	})
+	t.Run("OldTasksStayWhileATaskThatJustEndedHasToWait", func(t *testing.T) {
+		revision := func(id string) about {
+			return func(t *cluster.Task) { t.Revision, t.TaskDefinition = "ecs-svc/"+id, "web:"+id }
+		}
+		for age, stops := range map[time.Duration]int{time.Second: 0, 10 * time.Second: 1} {
+			in := with(4, 25, 100, newTask("t1"), newTask("t2", revision("b")), newTask("t3", revision("b")),
+				newTask("t4", revision("b"), createdAgo(age), endedTask))
+			old := in.Service.Deployment
+			old.Desired = 1
+			in.Service.Older = []cluster.Deployment{old}
+			in.Service.Deployment.Revision = cluster.Revision{ID: "ecs-svc/b", TaskDefinition: "web:b"}
+			in.Service.Deployment.State = cluster.RolloutInProgress
+			p := Reconcile(in)
+			n := len(p.Stops)
+			for _, c := range p.Choices {
+				n += c.Count
+			}
+			expect(t, fmt.Sprint("old tasks that stop for one that ended ", age, " after its start"), n, stops)
+		}
 	})
 	t.Run("EarlySuccessDoesNotWaitForAll", func(t *testing.T) {
 		for _, deferred := range []bool{true, false} {
