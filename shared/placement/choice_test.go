@@ -68,3 +68,30 @@ func TestChanceKeepsTheDomainRule(t *testing.T) {
 		}
 	}
 }
+
+// No instance gets more tasks of an owner than may share it, however much better than the others it is.
+func TestNoMoreTasksThanMayShareAnInstance(t *testing.T) {
+	for most := 1; most <= 3; most++ {
+		for name, spec := range map[string]*placement.Spec{
+			"Spread": {Owner: "web", PerInstance: most},
+			"Packed": {Owner: "web", PerInstance: most, Strategies: []cluster.PlacementStrategy{binpackBy("cpu")}},
+			"AtRandom": {Owner: "web", PerInstance: most,
+				Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyRandom}}},
+		} {
+			rows := []state.Row{oracle.Task("t", "i-1")}
+			for _, id := range []string{"i-1", "i-2", "i-3", "i-4", "i-5", "i-6", "i-7", "i-8"} {
+				rows = append(rows, oracle.Instance(id))
+			}
+			on := map[string]int{"i-1": 1}
+			got := placement.New(oracle.SnapshotOf(rows...)).Place(placement.Request{Spec: spec, Count: 30, Target: 30})
+			for _, p := range got.Placed {
+				on[p.Instance]++
+			}
+			for id, n := range on {
+				if n != most {
+					t.Errorf("%s: %s has %d tasks, where %d may share an instance", name, id, n, most)
+				}
+			}
+		}
+	}
+}
