@@ -395,6 +395,31 @@ func TestAPI_ListServices(t *testing.T) {
 	}
 }
 
+// A page costs as many rows as it has services, and one more, however many the cluster has.
+func TestAPI_ListServicesReadsWhatAPageNeeds(t *testing.T) {
+	w := newWorld(t)
+	const count = 57
+	for n := range count {
+		w.create(fmt.Sprintf("s%02d", n), "web", 0)
+	}
+	counted := &countingStore{Store: w.store}
+	services := &api.Services{Dependencies: &api.Dependencies{State: counted, Clock: w.clock}}
+	var seen []string
+	for q := (operation.ListServices{Cluster: prod, Limit: 10}); ; {
+		counted.rows = 0
+		names, more, err := services.ListServices(ctx, q)
+		if err != nil || counted.rows > q.Limit+1 {
+			t.Fatalf("a page of %d services reads %d rows, %v", q.Limit, counted.rows, err)
+		}
+		if seen = append(seen, names...); !more {
+			break
+		}
+		q.After = names[len(names)-1]
+	}
+	want(t, "services on all pages", len(seen), count)
+	want(t, "in order and once", slices.IsSorted(seen) && len(slices.Compact(seen)) == count, true)
+}
+
 func TestAPI_DescribeServices(t *testing.T) {
 	w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 1000 })
 	w.instances("i", 1, 40960, 81920)

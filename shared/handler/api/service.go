@@ -358,19 +358,28 @@ func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (
 	if q.After != "" {
 		r.From = state.PrefixService + q.After + "\x00"
 	}
-	services, err := state.ListRows[*cluster.Service](ctx, a.State, r, "services")
-	if err != nil {
-		return nil, false, err
+	r.Limit = maxListedRows
+	if q.Limit > 0 {
+		r.Limit = min(q.Limit+1, maxListedRows) // one more says whether there is another page
 	}
-	for _, s := range services {
-		if s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil &&
-			*q.External != s.OfRevision(s.Deployment.ID).Rules.External {
-			continue
+	for {
+		services, err := state.ListRows[*cluster.Service](ctx, a.State, r, "services")
+		if err != nil {
+			return nil, false, err
 		}
-		if q.Limit > 0 && len(names) == q.Limit {
-			return names, true, nil
+		for _, s := range services {
+			if s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil &&
+				*q.External != s.OfRevision(s.Deployment.ID).Rules.External {
+				continue
+			}
+			if q.Limit > 0 && len(names) == q.Limit {
+				return names, true, nil
+			}
+			names = append(names, s.Name)
 		}
-		names = append(names, s.Name)
+		if len(services) < r.Limit {
+			return names, false, nil
+		}
+		r.From = state.KeyOf(services[len(services)-1]).Sort + "\x00"
 	}
-	return names, false, nil
 }
