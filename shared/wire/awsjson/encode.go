@@ -74,7 +74,10 @@ func (w *jsonWriter) completeStruct() {
 		name = schema.ID().Name
 	}
 	for _, member := range always[name] {
-		if s := schema.Member(member); s != nil && !slices.Contains(w.open[last].members, member) {
+		if slices.Contains(w.open[last].members, member) {
+			continue
+		}
+		if s := schema.Member(member); s != nil {
 			writeZero(w, s)
 		}
 	}

@@ -159,6 +159,27 @@ func FuzzEncodeText(f *testing.F) {
 	})
 }
 
+// Each byte is escaped as JSON wants it wherever it is, however long the text: the writer looks at
+// eight bytes at a time.
+func TestEncodeTextWithAnyByteAnywhere(t *testing.T) {
+	for length := range 20 {
+		for at := range length {
+			for c := range byte(utf8.RuneSelf) {
+				text := []byte(strings.Repeat("~", length))
+				text[at] = c
+				body, err := awsjson.EncodeOutput("ListTasks", &ecs.ListTasksOutput{TaskArns: []string{string(text)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var out struct{ TaskArns []string }
+				if err := json.Unmarshal(body, &out); err != nil || out.TaskArns[0] != string(text) {
+					t.Fatalf("%q became %s: %v", text, body, err)
+				}
+			}
+		}
+	}
+}
+
 // A value that JSON or the protocol does not have is an error, and the next answer is whole again.
 func TestEncodeRefusesValuesWithoutAForm(t *testing.T) {
 	hook := types.DeploymentLifecycleHook{HookDetails: document.NewLazyDocument("a")}

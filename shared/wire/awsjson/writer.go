@@ -62,8 +62,9 @@ func (w *jsonWriter) beginValue(s *smithy.Schema) {
 	if in := &w.open[len(w.open)-1]; in.schema != nil {
 		name := s.MemberName()
 		in.members = append(in.members, name)
-		w.writeText(name)
-		w.body = append(w.body, ':')
+		w.body = append(w.body, '"') // names of members need no escapes
+		w.body = append(w.body, name...)
+		w.body = append(w.body, '"', ':')
 	}
 }
 
@@ -176,14 +177,29 @@ func (w *jsonWriter) writeText(v string) {
 	w.body = append(w.body, '"')
 }
 
-// isPlain reports whether JSON has the text as it is.
+// isPlain reports whether JSON has the text as it is. It looks at eight bytes at a time: answers are
+// mostly ARNs.
 func isPlain(v string) bool {
+	for ; len(v) >= 8; v = v[8:] {
+		if !isPlainWord(uint64(v[0]) | uint64(v[1])<<8 | uint64(v[2])<<16 | uint64(v[3])<<24 |
+			uint64(v[4])<<32 | uint64(v[5])<<40 | uint64(v[6])<<48 | uint64(v[7])<<56) {
+			return false
+		}
+	}
 	for i := range len(v) {
 		if c := v[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
 			return false
 		}
 	}
 	return true
+}
+
+// isPlainWord reports the same of eight bytes. x - n*each has the highest bit in the first byte that
+// is below n, unless that bit was set in x. A byte that equals n is 0 in x ^ n*each, and so below 1.
+func isPlainWord(x uint64) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	below := (x - ' '*each) | ((x ^ '"'*each) - each) | ((x ^ '\\'*each) - each)
+	return (x|below)&high == 0
 }
 
 // A refusal is why an output cannot be written. Its methods refuse the kinds of values that no
