@@ -310,7 +310,31 @@ func TestTaskLife(t *testing.T) {
 
 // What ECS alone knows of a task is added to what Berth knows; statuses stay Berth's.
 func TestTaskAsECSReportsIt(t *testing.T) {
-	b := newBerth(t)
+	t.Run("InAnAnswer", func(t *testing.T) { testECSReport(t, false) })
+	t.Run("InTheSameProcess", func(t *testing.T) { testECSReport(t, true) })
+}
+
+// nearCloud is an ECS in the same process. Of tasks it must not be asked for an encoded answer.
+type nearCloud struct{ *cloud }
+
+func (c nearCloud) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
+	if op == "DescribeTasks" {
+		return 0, nil, errors.New("encoded")
+	}
+	return c.cloud.Forward(ctx, op, body)
+}
+
+func (c nearCloud) Ask(ctx context.Context, op string, body []byte) (any, error) {
+	return c.mux.AnswerOperation(ctx, op, body)
+}
+
+func testECSReport(t *testing.T, near bool) {
+	t.Helper()
+	b := newBerth(t, func(o *wire.ServerOptions) {
+		if near {
+			o.ECS = nearCloud{o.ECS.(*cloud)}
+		}
+	})
 	ran := must(b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop:3")}))(t)
 	row := b.scheduler.tasks[0]
 	row.Instance, row.ECSID, row.Last, row.ExitCode = "0a", strings.Repeat("e", 32), cluster.TaskStopped, new(1)

@@ -34,7 +34,6 @@ import (
 	"berth/shared/state"
 	"berth/shared/wire"
 	"berth/shared/wire/access"
-	"berth/shared/wire/awsjson"
 	"berth/shared/wire/berthapi"
 	"berth/shared/wire/ecsapi"
 	"berth/shared/wire/stsapi"
@@ -328,14 +327,6 @@ func (w watched) OnRecords(f func([]state.Record)) {
 		}
 		f(records)
 	})
-}
-
-// forwarder passes calls on to the simulated ECS in this process.
-type forwarder struct{ *awsjson.Mux }
-
-func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
-	status, answer := f.ServeOperation(ctx, op, body)
-	return status, answer, nil
 }
 
 // functionFactories returns how to make an environment of each function. Schedules have ports of

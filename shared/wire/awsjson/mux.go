@@ -73,6 +73,23 @@ func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []b
 	return status, answer
 }
 
+// AnswerOperation is [Mux.ServeOperation] for a caller in the same process: it returns what the
+// operation returns, not encoded. An error is a [cluster.Error].
+func (m *Mux) AnswerOperation(ctx context.Context, op string, body []byte) (out any, err error) {
+	f, served := m.operations[op]
+	if !served {
+		return nil, cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op)
+	}
+	err = m.Guard.Run(ctx, op, func() (err error) {
+		out, err = f(ctx, body)
+		return err
+	})
+	if err != nil {
+		return nil, transport.PublicError(err)
+	}
+	return out, nil
+}
+
 // encodeError returns an error in the protocol. An error that is no answer of the API reveals
 // nothing: it is in the log.
 func encodeError(err error) (status int, answer []byte) {

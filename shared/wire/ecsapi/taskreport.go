@@ -28,9 +28,9 @@ func (r *taskReports) fetchReports(
 	}
 	out := map[string]*types.Task{}
 	for some := range slices.Chunk(ids, maxTasks) {
-		var answer ecs.DescribeTasksOutput
 		in := map[string]any{"cluster": clusterName, "tasks": some}
-		if err := r.ecs.callECS(ctx, "DescribeTasks", in, &answer); err != nil {
+		answer, err := readECS[ecs.DescribeTasksOutput](ctx, r.ecs, "DescribeTasks", in)
+		if err != nil {
 			return out // the tasks are described without it
 		}
 		for n := range answer.Tasks {

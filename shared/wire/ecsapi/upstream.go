@@ -49,6 +49,32 @@ func (u upstream) callECS(ctx context.Context, op string, in, out any) error {
 	return awsjson.DecodeAnswer(answer, o)
 }
 
+// An Asker is a [Forwarder] to an ECS in the same process. Ask returns the SDK's output as it is
+// before it is encoded, which may share memory with others and must only be read.
+type Asker interface {
+	Ask(ctx context.Context, op string, body []byte) (any, error)
+}
+
+// readECS is [upstream.callECS] for callers that only read the output: an ECS in the same process
+// neither encodes it nor is it decoded.
+func readECS[O any](ctx context.Context, u upstream, op string, in any) (*O, error) {
+	if asker, ok := u.Forwarder.(Asker); ok {
+		body, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("asking ECS for %s: %w", op, err)
+		}
+		answer, err := asker.Ask(ctx, op, body)
+		if err != nil {
+			return nil, fmt.Errorf("asking ECS for %s: %w", op, err)
+		}
+		if out, ok := answer.(*O); ok {
+			return out, nil
+		}
+	}
+	out := new(O)
+	return out, u.callECS(ctx, op, in, out)
+}
+
 // decodeError returns an error answer of the protocol as [cluster.Error]. The type may have a
 // prefix, as in com.amazonaws.ecs#ClientException.
 func decodeError(status int, answer []byte) error {
