@@ -14,6 +14,7 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/console"
 	"berth/cmd/berth/dataplane"
+	"berth/cmd/berth/heap"
 	"berth/cmd/berth/installation"
 	"berth/cmd/berth/proxy"
 	"berth/shared/cluster"
@@ -90,6 +91,7 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 	o.Unwritable = func(err error) { reportUnwritable(s.err, end, err) }
 	pages := u.newConsole(&o)
 	defer context.AfterFunc(ctx, pages.Close)()
+	go heap.Tune(ctx)
 	err := serveInstallation(ctx, o, servingOptions{
 		Pages:  pages,
 		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.fleetMachine(),
