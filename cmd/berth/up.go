@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"berth/cmd/berth/client"
@@ -88,7 +90,8 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 	o.Loop = embedded.NewFastLoop(u.Speed)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	o.Unwritable = func(err error) { reportUnwritable(s.err, end, err) }
+	disk := diskReport{w: s.err, end: end}
+	o.Unwritable = disk.report
 	pages := u.newConsole(&o)
 	defer context.AfterFunc(ctx, pages.Close)()
 	go heap.Tune(ctx)
@@ -132,16 +135,56 @@ func (u *upCommand) newConsole(o *installation.Options) *console.Console {
 	return console.New(console.Options{Source: source, Cluster: u.Cluster, Token: token})
 }
 
-// reportUnwritable says when a file of the data folder cannot be written, and when it can again. It
-// ends the program if it is not known any more what the file holds.
-func reportUnwritable(w io.Writer, end context.CancelCauseFunc, err error) {
-	switch {
-	case err == nil:
-		fmt.Fprintln(w, "The data folder can be written again.")
-	case errors.Is(err, cluster.ErrAmbiguous):
-		end(err)
-	default:
-		fmt.Fprintln(w, err)
+// A diskReport says once when the files of the data folder cannot be written, and once when they can
+// again. On a full disk small writes still succeed now and then, between larger ones that fail.
+type diskReport struct {
+	w   io.Writer
+	end context.CancelCauseFunc // ends the program
+
+	mu        sync.Mutex
+	failing   int         // files whose last write failed
+	said      []string    // files that were named since all could be written
+	recovered *time.Timer // says that all can be written again
+}
+
+// quietTime is how long all writes must succeed before the files are said to be writable again.
+const quietTime = 10 * time.Second
+
+// report takes the error of a file's first write that fails, and nil for the first one after it that
+// succeeds. It ends the program if it is not known any more what the file holds.
+func (d *diskReport) report(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if errors.Is(err, cluster.ErrAmbiguous) {
+		d.end(err)
+		return
+	}
+	if d.recovered != nil {
+		d.recovered.Stop()
+	}
+	if err == nil {
+		d.failing--
+		d.recovered = time.AfterFunc(quietTime, d.reportRecovered)
+		return
+	}
+	d.failing++
+	path := ""
+	var unwritable *cluster.UnwritableError
+	if errors.As(err, &unwritable) {
+		path = unwritable.Path
+	}
+	if !slices.Contains(d.said, path) {
+		d.said = append(d.said, path)
+		fmt.Fprintln(d.w, err)
+	}
+}
+
+func (d *diskReport) reportRecovered() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failing == 0 && d.said != nil {
+		d.said = nil
+		fmt.Fprintln(d.w, "The data folder can be written again.")
 	}
 }
 

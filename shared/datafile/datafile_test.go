@@ -115,7 +115,8 @@ func TestDamagedFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := len(bytes.TrimRight(data, "\x00"))
-	damage := map[string][]byte{"NoDatabase": []byte(strings.Repeat("not a database. ", 1000)), "Short": data[:100]}
+	damage := map[string][]byte{"NoDatabase": []byte(strings.Repeat("not a database. ", 1000)), "Short": data[:100],
+		"OnePage": data[:4096]}
 	for _, part := range []int{4, 3, 2} {
 		damage[fmt.Sprintf("TruncatedTo1Of%d", part)] = data[:used/part/4096*4096]
 	}

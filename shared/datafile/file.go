@@ -3,6 +3,7 @@ package datafile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -73,8 +74,10 @@ func openDatabase(path string, readOnly bool) (db *bolt.DB, err error) {
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
 		return nil, damaged(path, err)
-	case err != nil:
+	case errors.As(err, new(*fs.PathError)): // the file is not opened or read, whatever it holds
 		return nil, fmt.Errorf("opening %s: %w", path, err)
+	case err != nil:
+		return nil, damaged(path, err)
 	}
 	return db, nil
 }
