@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,28 @@ type Runtime struct {
 	running   bool // started and not stopped
 	stopped   bool
 	incoming  atomic.Int64 // messages, events and commits on their way to the loop
+	committed committedRecords
+}
+
+// committedRecords are the records that no consumer has yet, in the order of their commits. In
+// virtual time records go to the loop one commit at a time.
+type committedRecords struct {
+	mu      sync.Mutex
+	records []state.Record
+}
+
+func (c *committedRecords) add(records []state.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.records = append(c.records, records...)
+}
+
+func (c *committedRecords) take() []state.Record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.records
+	c.records = nil
+	return taken
 }
 
 // NewRuntime connects what the wiring describes. It is an error if a function with event sources
@@ -89,12 +112,26 @@ func (r *Runtime) listenToStore() {
 		s.addRecords(r.stream.PendingRecords(s.function.wiring.Name))
 	}
 	r.stream.OnRecords(func(records []state.Record) {
-		r.runOnLoop(func() {
-			for _, s := range r.streams {
-				s.addRecords(records)
-			}
-		})
+		if r.loop.speed == 0 {
+			r.runOnLoop(func() { r.addRecords(records) })
+			return
+		}
+		r.committed.add(records)
+		r.runOnLoop(r.addCommitted)
 	})
+}
+
+func (r *Runtime) addRecords(records []state.Record) {
+	for _, s := range r.streams {
+		s.addRecords(records)
+	}
+}
+
+// addCommitted gives the records of all commits so far to the consumers.
+func (r *Runtime) addCommitted() {
+	if records := r.committed.take(); len(records) > 0 {
+		r.addRecords(records)
+	}
 }
 
 // createQueues creates all queues before it connects dead-letter queues, which may be any of them.

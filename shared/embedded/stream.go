@@ -98,7 +98,14 @@ func (s *streamSource) addRecords(records []state.Record) {
 
 // deliverPart delivers the next batch, now or after a stall. While it stalls its records count as
 // in flight, so that nothing overtakes them.
+//
+// In real time a batch has what is committed by now, not what was when it became due: a decision
+// that does not know of a commit loses a race to it. In virtual time records come as late as they
+// would from DynamoDB, so that simulations meet such races.
 func (s *streamSource) deliverPart() {
+	if s.runtime.loop.speed > 0 {
+		s.runtime.addCommitted()
+	}
 	s.discardExpired()
 	if len(s.records) == 0 {
 		return

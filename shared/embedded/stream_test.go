@@ -374,3 +374,35 @@ func TestStreamLosesNothing(t *testing.T) {
 		}
 	})
 }
+
+// In real time a batch has all that is committed when it is delivered, also what came after it was
+// due. A decision that does not know of a commit loses a race to it.
+func TestStreamDeliversWhatIsCommitted(t *testing.T) {
+	loop, stream := embedded.NewRealLoop(), &memoryStream{acked: map[string]string{}}
+	batches := make(chan string, 10)
+	worker := func(string) embedded.Function {
+		return embedded.Function{Records: func(_ context.Context, records []state.Record) (string, error) {
+			batches <- names(records)
+			return "", nil
+		}}
+	}
+	wiring, err := embedded.LoadTemplate([]byte(template(readsTable("BatchSize: 10"), table)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := embedded.NewRuntime(loop, wiring, embedded.RuntimeOptions{Stream: stream,
+		Functions: map[string]func(string) embedded.Function{"worker": worker}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop.Post(func() {
+		runtime.Start()
+		stream.put("a")
+		loop.Post(func() { stream.put("b") }) // the batch with a is due by then
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); loop.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	equal(t, "the first batch", <-batches, "a b")
+}
