@@ -206,6 +206,70 @@ func TestAPI_CallsTakeTurns(t *testing.T) {
 	})
 }
 
+// A call waits for the decision that placement makes in the same process, and for no other one: those
+// that follow each other at once would keep it waiting.
+func TestAPI_CallsWaitForOneDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.api.Clock = wallClock{}
+		calls := map[string]func() error{
+			"Configuration": func() error {
+				return w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}})
+			},
+			"Instances": func() error { return w.api.Clusters.InstancesChanged(ctx, prod, w.instances("i", 1, 1024, 1024)) },
+		}
+		for name, call := range calls {
+			const decision = 200 * time.Millisecond
+			release := w.api.HoldCallers(ctx, wallClock{}, prod)
+			ended := make(chan time.Duration, 1)
+			begin := time.Now()
+			go func() {
+				if err := call(); err != nil {
+					t.Error(err)
+				}
+				ended <- time.Since(begin)
+			}()
+			<-time.After(decision)
+			if len(ended) > 0 {
+				t.Errorf("%s: the call did not wait for the decision", name)
+			}
+			release()
+			release = w.api.HoldCallers(ctx, wallClock{}, prod)
+			if len(ended) == 0 {
+				t.Errorf("%s: the next decision did not wait for the call", name)
+			}
+			release()
+		}
+		if err := calls["Configuration"](); err != nil { // nothing is held any more
+			t.Error(err)
+		}
+	})
+}
+
+// A decision waits no longer for a call that is slow.
+func TestAPI_DecisionsWaitForCallsAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.api.State, w.api.Clock = &spyState{Store: w.store, beforeCommit: func(state.Commit) error {
+			return wallClock{}.Sleep(ctx, time.Minute)
+		}}, wallClock{}
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			if err := w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+				Head: cluster.Head{Cluster: prod}}); err != nil {
+				t.Error(err)
+			}
+		})
+		defer slow.Wait()
+		synctest.Wait()
+		begin := time.Now()
+		w.api.HoldCallers(ctx, wallClock{}, prod)()
+		if took := time.Since(begin); took != 50*time.Millisecond {
+			t.Errorf("the decision waited for %s, want 50ms", took)
+		}
+	})
+}
+
 // A call whose turn does not come within ten seconds is throttled, and those behind it are not held up.
 func TestAPI_CallsWaitForTheirTurnTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -338,6 +338,10 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 				State: i.stateFor("placement"), Clock: i.clockFor("placement"), Wake: i.Runtime.Queue("WakeQueue"),
 				Settings: *i.options.Settings, Log: i.loggerFor("placement"), Environment: environment,
 			}
+			// A simulator that suspends a decision lets calls win races meanwhile.
+			if i.options.Runtime.Execute == nil {
+				h.HoldCallers = i.API.HoldCallers
+			}
 			return embedded.Function{Records: h.HandleRecords}
 		},
 		"dispatch": func(string) embedded.Function {

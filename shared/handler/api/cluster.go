@@ -111,9 +111,11 @@ func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operatio
 // InstancesChanged reads instances anew from ECS after a change through the API. So a caller who
 // lists them next, and placement, need not wait for ECS's event.
 func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
-	o := &observe.Observer{State: state.NewFeed(a.State, a.Clock), Clock: a.Clock, Now: a.Clock.Now(), Settings: a.Settings.Settings,
-		Log: handler.Logger(a.Log)}
-	return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
+	return a.turns.runNext(ctx, a.Clock, clusterName, a.Clock.Now().Add(raceTimeout), func() error {
+		o := &observe.Observer{State: state.NewFeed(a.State, a.Clock), Clock: a.Clock, Now: a.Clock.Now(),
+			Settings: a.Settings.Settings, Log: handler.Logger(a.Log)}
+		return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
+	})
 }
 
 // SuggestFamily adds the nearest family to a refusal of the task definition, if its family does not

@@ -52,7 +52,7 @@ func New(d Dependencies) *Handler {
 	if d.NewID == nil {
 		d.NewID = randomID
 	}
-	d.turns = &turns{calls: map[string][]*turn{}}
+	d.turns = &turns{calls: map[string][]*turn{}, held: map[string]int{}}
 	return &Handler{
 		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d},
 		Deployments: &Deployments{&d}, TaskSets: &TaskSets{&d}, Tasks: &Tasks{&d},

@@ -27,12 +27,9 @@ func (a *Dependencies) retryRaces(ctx context.Context, what string, f func() err
 // others would lose theirs again and again.
 func (a *Dependencies) retryNarrowing(ctx context.Context, clusterName, what string, f func() error) error {
 	until := a.Clock.Now().Add(raceTimeout)
-	t := &turn{among: a.turns, clusterName: clusterName}
-	defer t.end()
-	if err := t.wait(ctx, a.Clock, until); err != nil {
-		return err
-	}
-	return retryUntil(ctx, a.Clock, until, what, f)
+	return a.turns.runNext(ctx, a.Clock, clusterName, until, func() error {
+		return retryUntil(ctx, a.Clock, until, what, f)
+	})
 }
 
 func retryUntil(

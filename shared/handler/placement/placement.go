@@ -28,6 +28,9 @@ type Handler struct {
 	Telemetry *handler.Telemetry
 	// Environment names this execution environment; no other has the same.
 	Environment string
+	// HoldCallers makes callers of the API leave the cluster's placement version alone until release
+	// is called. It is nil where they are in other processes.
+	HoldCallers func(ctx context.Context, clock handler.Clock, clusterName string) (release func())
 
 	warm map[string]*decide.WarmSnapshot
 }
@@ -73,6 +76,9 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	records, err := h.openInbox(ctx, records)
 	if err != nil {
 		return err
+	}
+	if h.HoldCallers != nil {
+		defer h.HoldCallers(ctx, h.Clock, name)()
 	}
 	if slices.ContainsFunc(records, isOverdueSweepRow) {
 		delete(h.warm, name)
