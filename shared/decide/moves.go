@@ -241,15 +241,16 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 	if !placement.KeepsNodes(view.engine, m.Spec, view.snap.Instances[t.Instance], view.snap.Instances[to]) {
 		return ""
 	}
+	loads := specs.LoadsTakenAlong(t, m.Spec)
 	devices, rejected := view.engine.CheckInstance(view.snap.Instances[to], placement.Request{
-		Spec: view.specs.ForPlannedMove(m.Spec, &view.snap.Configuration, apart), Count: 1,
+		Spec: view.specs.ForPlannedMove(m.Spec, &view.snap.Configuration, apart, loads), Count: 1,
 		Unbuffered: step.Mode != moves.IntoBuffer,
 	})
 	if rejected != nil {
 		return ""
 	}
 	next := newServiceTask(view, m.service, &m.service.Deployment.Revision, m.definition)
-	next.Replaces, next.Balances = t.ID, m.balances
+	next.Replaces, next.Balances, next.Reported = t.ID, m.balances, loads
 	commits.KeepTogether(plan.RowsPerStart)
 	startTask(view, commits, next, placement.Placement{Instance: to, GPUs: devices}, m.definition)
 	return to

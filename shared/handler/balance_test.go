@@ -206,3 +206,36 @@ func TestBalancingPlansAnewAfterANarrowingChange(t *testing.T) {
 		t.Error("the bug is not noticed")
 	}
 }
+
+// A moved task brings its reported load along. With the load of a new task, its new instance would look
+// emptier than it is until the task reports, more tasks would move there, and some of them back later.
+func TestBalancingTakesReportedLoadsAlong(t *testing.T) {
+	w := newWorld(t)
+	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+		Head: cluster.Head{Cluster: prod}, Rebalancing: &cluster.Rebalancing{Enabled: true}}), nil)
+	w.instances("i", 2, 4096, 8192)
+	_, err := w.ruled(6, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 10, Weight: cluster.WeightHigh}},
+		Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}})
+	want(t, "error", err, nil)
+	w.advance(15 * time.Minute)
+	want(t, "most tasks of an instance", w.fullest(), 3)
+
+	running := w.with(cluster.TaskRunning)
+	busy := map[string]bool{}
+	for _, task := range running {
+		if task.Instance == running[0].Instance && len(busy) < 2 {
+			busy[task.ID] = true
+		}
+	}
+	before := len(w.ecs.starts)
+	for range 40 { // a busy task reports each minute, from three minutes after its start on
+		for _, task := range w.with(cluster.TaskRunning) {
+			if busy[task.ID] = busy[task.ID] || busy[task.Replaces]; busy[task.ID] &&
+				w.clock.Now().Sub(task.CreatedAt.Time()) > 3*time.Minute {
+				want(t, "error", w.report(task.ID, 60), nil)
+			}
+		}
+		w.advance(time.Minute)
+	}
+	want(t, "moves", len(w.ecs.starts)-before, 1)
+}

@@ -2,6 +2,7 @@ package specs
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -45,6 +46,7 @@ type standaloneSpec struct {
 type moveKey struct {
 	of          *placement.Spec
 	soft, apart bool
+	loads       string // that the tasks have in place of the service's
 }
 
 // maxSpecs bounds what is kept besides the specs of existing services: standalone tasks may come in
@@ -198,16 +200,30 @@ func (c *Cache) ForStandalone(k Shape, def *cluster.TaskDefinition, owner string
 // ForPlannedMove returns the spec for checking the one instance that a plan of moves has chosen. It
 // leaves out what the plan has taken care of: domain rules, the instances of an application and its
 // capacity in all, which would count the task where it still is, a capacity that may be exceeded, and the affinity of a
-// task that is apart from the service it should be beside.
-func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration, apart bool) *placement.Spec {
+// task that is apart from the service it should be beside. loads has what the task that moves takes along
+// ([LoadsTakenAlong]).
+func (c *Cache) ForPlannedMove(
+	spec *placement.Spec, conf *cluster.Configuration, apart bool, loads map[string]int64,
+) *placement.Spec {
 	soft := conf.Priorities.Capacity != 0
-	key := moveKey{spec, soft, apart}
+	key := moveKey{spec, soft, apart, ""}
+	if len(loads) > 0 {
+		key.loads = fmt.Sprint(loads)
+	}
 	if s := c.moves[key]; s != nil {
 		return s
 	}
 	next := *spec
 	if (domain.Rule{Policy: next.DomainPolicy}).Governs() {
 		next.DomainPolicy, next.PerInstance = "", 1
+	}
+	if len(loads) > 0 {
+		next.Loads = slices.Clone(next.Loads)
+		for n, m := range next.Loads {
+			if load, reported := loads[m.Name]; reported {
+				next.Loads[n].Load = load
+			}
+		}
 	}
 	if soft && next.Application == "" { // what an application may use binds all the same
 		next.Loads = nil
@@ -221,6 +237,21 @@ func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration
 	}
 	c.moves[key] = &next
 	return &next
+}
+
+// LoadsTakenAlong returns the loads that the task has reported, of metrics that tasks of the spec still
+// have; nil for none. The task that replaces it elsewhere has them until it reports its own: the move was
+// planned for them.
+func LoadsTakenAlong(t *cluster.Task, spec *placement.Spec) (loads map[string]int64) {
+	for _, m := range spec.Loads {
+		if load, reported := t.Reported[m.Name]; reported {
+			if loads == nil {
+				loads = map[string]int64{}
+			}
+			loads[m.Name] = load
+		}
+	}
+	return loads
 }
 
 // parseSpec makes a spec of rows. Their constraints were valid when the rows were written; a
