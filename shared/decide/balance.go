@@ -124,7 +124,7 @@ func balanceTasks(
 		}},
 		Budget: rebalance.Budget{Steps: int64(min(mostBalanceSteps,
 			fewestBalanceSteps+balanceStepsPerTask*view.snap.TaskCount()))},
-		Seed: commits.SeedFor("balance"),
+		Seed: commits.SeedFor("balance"), Continues: used.inWindow > 0,
 	})
 	if err != nil { // numbers are too large to be compared
 		return 0

@@ -67,7 +67,7 @@ type BalanceSearch struct {
 	Budget rebalance.Budget
 	Seed   uint64
 	Most   int       // moves; 0 is no limit
-	Now    time.Time // for scale-in protection
+	Now    time.Time // for scale-in protection, and what balancing has begun of late
 }
 
 // PlanBalance returns the moves that would balance the cluster. Tasks of all services may move,
@@ -105,7 +105,7 @@ func (b BalanceSearch) request(snap *snapshot.Snapshot) moves.BalanceRequest {
 				return p != nil && p.Until.After(b.Now)
 			},
 		},
-		Budget: b.Budget, Seed: b.Seed,
+		Budget: b.Budget, Seed: b.Seed, Continues: moves.BalancingContinues(snap, b.Now),
 	}
 }
 

@@ -1,8 +1,12 @@
 package moves
 
 import (
+	"time"
+
+	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/placement/rebalance"
+	"berth/shared/snapshot"
 )
 
 // A BalanceRequest asks for moves that balance the cluster (P15).
@@ -14,6 +18,20 @@ type BalanceRequest struct {
 	// the same plan.
 	Budget rebalance.Budget
 	Seed   uint64
+	// Continues says that balancing has begun moves of late ([BalancingContinues]). Its next plan may
+	// gain less than a first one.
+	Continues bool
+}
+
+// BalancingContinues reports whether balancing has begun a move within the window of its limits.
+func BalancingContinues(snap *snapshot.Snapshot, now time.Time) bool {
+	window := snap.Configuration.RebalancingOrDefault().WindowTime()
+	for t := range snap.Tasks() {
+		if t.Balances && cluster.RemainingWait(t.CreatedAt.Time().Add(window), now, window) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Goals say what makes one assignment of tasks better than another. Each weight multiplies a number
@@ -118,10 +136,12 @@ type MetricBalance struct {
 	Unsafe    float64 // the share of the load above the safety level
 }
 
-// The least gains that are worth a plan. Without them, moves would follow each fluctuation of
-// loads.
+// The least gains that are worth a plan. Without them, moves would follow each fluctuation of loads. What
+// begins has to gain more than what goes on: a cluster that balancing leaves alone may get a little worse
+// before tasks move again, and then they move until nothing more pays.
 const (
-	leastGain      = 0.01 // of the distance
+	startGain      = 0.04 // of the distance
+	leastGain      = 0.01 // if balancing continues
 	leastGainShare = 0.05
 )
 
@@ -147,7 +167,7 @@ func (p *Planner) Balance(r BalanceRequest) (*BalancePlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.addMoves(out, ordered.Moves, r.Most)
+	b.addMoves(out, ordered.Moves, &r)
 	return out, nil
 }
 
@@ -158,7 +178,7 @@ func (p *Planner) MeasureBalance(r BalanceRequest) Balance {
 }
 
 // addMoves adds the moves up to where the distance is least, if that is worth it.
-func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, most int) {
+func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, r *BalanceRequest) {
 	before := out.Before.Distance
 	least, end := before, 0
 	var all []BalanceMove
@@ -178,11 +198,15 @@ func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, most in
 			least, end = distance, n+1
 		}
 	}
-	if gain := before - least; gain < max(leastGain, leastGainShare*before) {
+	pays := startGain
+	if r.Continues {
+		pays = leastGain
+	}
+	if gain := before - least; gain < max(pays, leastGainShare*before) {
 		end = 0
 	}
-	if most > 0 {
-		end = min(end, most)
+	if r.Most > 0 {
+		end = min(end, r.Most)
 	}
 	for end > 0 && end < len(ordered) && ordered[end].Together { // neither without the other
 		end--

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
@@ -24,15 +25,20 @@ type balanceWorld struct {
 	request   moves.Request
 }
 
-// newBalanceWorld returns a cluster of so many instances in each zone, whose tasks are placed one
-// after the other.
+// newBalanceWorld returns a cluster of so many instances in each zone, with six tasks on each.
 func newBalanceWorld(t testing.TB, seed uint64, perZone int, zones ...string) *balanceWorld {
+	return newBalanceWorldOf(t, seed, perZone, 6, zones...)
+}
+
+// newBalanceWorldOf returns a cluster of so many instances in each zone, with so many tasks on each or a
+// few more, which are placed one after the other.
+func newBalanceWorldOf(t testing.TB, seed uint64, perZone, perInstance int, zones ...string) *balanceWorld {
 	w := &balanceWorld{request: moves.Request{Owners: map[string]moves.Owner{}}}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, z := range zones {
 		w.addInstances(z, perZone)
 	}
-	total := perZone * len(zones) * 6
+	total := perZone * len(zones) * perInstance
 	for n := 0; len(w.tasks) < total; n++ {
 		name := fmt.Sprintf("s%d", n)
 		w.request.Owners[name] = moves.Owner{Spec: &placement.Spec{Owner: name, Needs: oracle.Small}, Target: 1}
@@ -228,25 +234,60 @@ func TestBalanceGains(t *testing.T) {
 	}
 }
 
-// Loads that vary by 5 % do not make a balanced cluster move tasks.
+// Loads that vary by 5 % do not make a balanced cluster move tasks, however many there are on an instance.
 func TestBalanceIgnoresNoise(t *testing.T) {
-	w := newBalanceWorld(t, 1, 8, "a", "b")
-	w.carryOut(t, w.plan(t, 100_000, 1))
-	moved, rng := 0, rand.New(rand.NewPCG(1, 3))
-	usual := map[string]float64{}
-	for _, task := range w.tasks {
-		usual[task.ID] = float64(task.Reported["m"])
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 2
 	}
-	for hour := range uint64(24) {
-		for _, task := range w.tasks {
-			task.Reported = map[string]int64{"m": int64(math.Round(usual[task.ID] * (0.95 + 0.1*rng.Float64())))}
+	for _, perInstance := range []int{6, 10, 20} {
+		for seed := range seeds {
+			w := newBalanceWorldOf(t, seed, 8, perInstance, "a", "b")
+			w.carryOut(t, w.plan(t, 100_000, 1))
+			moved, rng := 0, rand.New(rand.NewPCG(seed, 3))
+			usual := map[string]float64{}
+			for _, task := range w.tasks {
+				usual[task.ID] = float64(task.Reported["m"])
+			}
+			for hour := range uint64(24) {
+				for _, task := range w.tasks {
+					task.Reported = map[string]int64{"m": int64(math.Round(usual[task.ID] * (0.95 + 0.1*rng.Float64())))}
+				}
+				p := w.plan(t, 50_000, hour)
+				w.carryOut(t, p)
+				moved += len(p.Moves)
+			}
+			if 100*moved > len(w.tasks) {
+				t.Errorf("%d tasks an instance, seed %d: %d of %d tasks move in a day, expected at most 1 %%", perInstance,
+					seed, moved, len(w.tasks))
+			}
 		}
-		p := w.plan(t, 50_000, hour)
-		w.carryOut(t, p)
-		moved += len(p.Moves)
 	}
-	if 100*moved > len(w.tasks) {
-		t.Errorf("%d of %d tasks move in a day, expected at most 1 %%", moved, len(w.tasks))
+}
+
+// What balancing has begun goes on as long as it gains a little. What begins has to gain more.
+func TestBalanceContinues(t *testing.T) {
+	ones := func(n int) []int64 { return slices.Repeat([]int64{1}, n) }
+	rows := loads(cluster.Configuration{}, ones(21), ones(20), ones(20), ones(19))
+	for continues, want := range map[bool]bool{false: false, true: true} {
+		p, err := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).Balance(moves.BalanceRequest{
+			Request: movers(packed("web")), Budget: rebalance.Budget{Steps: 20_000}, Continues: continues})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(p.Moves) > 0; got != want {
+			t.Errorf("continues is %v: moves %+v from %.3f to %.3f", continues, p.Moves, p.Before.Distance, p.After.Distance)
+		}
+	}
+	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	task := oracle.Task("t", "i0", func(t *cluster.Task) {
+		t.Balances, t.CreatedAt = true, cluster.At(begun)
+	})
+	snap := oracle.SnapshotOf(append(rows, task)...)
+	for after, want := range map[time.Duration]bool{time.Minute: true, 9 * time.Minute: true, 11 * time.Minute: false} {
+		if got := moves.BalancingContinues(snap, begun.Add(after)); got != want {
+			t.Errorf("%s after its last move, balancing continues is %v, expected %v", after, got, want)
+		}
 	}
 }
 

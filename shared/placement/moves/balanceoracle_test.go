@@ -357,7 +357,7 @@ func (w *balanceOracle) problemOf(p *moves.BalancePlan) string {
 		return problem
 	}
 	gain := before.Distance - p.After.Distance
-	if len(p.Moves) > 0 && gain < max(0.01, 0.05*before.Distance)-1e-9 || p.Cost != cost {
+	if len(p.Moves) > 0 && gain < max(0.04, 0.05*before.Distance)-1e-9 || p.Cost != cost {
 		return fmt.Sprintf("%d moves gain %g of %g and cost %d, expected %d", len(p.Moves), gain, before.Distance,
 			p.Cost, cost)
 	}
