@@ -14,11 +14,12 @@ import (
 // balanceSteps bounds the search of a case. It is as long as that of a small cluster.
 const balanceSteps = 200_000
 
-// rebalancing returns what the case says about balancing: the metrics whose load is gathered, and
-// how many nodes should have none of it.
+// rebalancing returns what the case says about balancing: the metrics whose load is gathered, how
+// many nodes should have none of it, and whether these are over all domains.
 func (c *Config) rebalancing() *cluster.Rebalancing {
 	out := &cluster.Rebalancing{Enabled: true}
 	for metric, gathers := range c.Gathered {
+		out.EmptyOverDomains = out.EmptyOverDomains || gathers && c.EmptyPolicy[metric] == 0
 		if n := c.Empty[metric]; gathers && n < 1 {
 			out.EmptyMetrics, out.EmptyShare = append(out.EmptyMetrics, metric), n
 		} else if gathers {

@@ -118,7 +118,9 @@ type Config struct {
 	// load, or below 1 which share of them.
 	Gathered map[string]bool    `json:"DefragmentationMetrics"`
 	Empty    map[string]float64 `json:"DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold"`
-	Affinity int                `json:"AffinityConstraintPriority"`
+	// EmptyPolicy is 0 per metric, or absent, if the empty nodes are to be over all domains, and 1 if not.
+	EmptyPolicy map[string]int `json:"DefragmentationEmptyNodeDistributionPolicy"`
+	Affinity    int            `json:"AffinityConstraintPriority"`
 	// Priorities that no case sets: preferred locations, limits of applications and of moves.
 	Location    int `json:"PreferredLocationConstraintPriority"`
 	Scaleout    int `json:"ScaleoutCountConstraintPriority"`
