@@ -48,7 +48,7 @@ func addUnbalancedServices(view *clusterView, changes *Changes) {
 // inPoorerZone returns a test for instances that take tasks and are in a zone that should have more
 // of the service's tasks.
 func inPoorerZone(view *clusterView, s *cluster.Service) func(instance string) bool {
-	counts, most := view.snap.SpreadOf(s.Short, "").Zones, 0
+	counts, most := view.snap.SpreadOf(s.Short, "").Zones(), 0
 	for _, n := range counts {
 		most = max(most, n)
 	}
@@ -227,7 +227,7 @@ func stopRebalancing(draft *serviceDraft) {
 // countZones counts the service's tasks in each zone that has some or could run some. A replacement
 // counts, the task that it replaces does not.
 func countZones(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) map[string]int {
-	tasks, spec := view.snap.SpreadOf(s.Short, "").Zones, serviceRequest(view, s, def, 1).Spec
+	tasks, spec := view.snap.SpreadOf(s.Short, "").Zones(), serviceRequest(view, s, def, 1).Spec
 	counts := map[string]int{}
 	for _, z := range view.snap.Zones() {
 		if z.Name == "" {

@@ -148,7 +148,7 @@ func described(s *snapshot.Snapshot) []string {
 		var tasks, ports []string
 		for _, t := range v.Tasks {
 			tasks = append(tasks, fmt.Sprint(t.Owner, t.ID, s.SpreadOf(t.Owner, "").TasksOn(v),
-				s.SpreadOf(t.Owner, t.Group).InstanceCount(), s.SpreadOf(t.Owner, "").Zones))
+				s.SpreadOf(t.Owner, t.Group).InstanceCount(), s.SpreadOf(t.Owner, "").Zones()))
 		}
 		for _, p := range v.Ports {
 			ports = append(ports, fmt.Sprint(p))

@@ -156,8 +156,8 @@ func (s *Snapshot) removeRow(row state.Row) bool {
 			return true
 		}
 	case *cluster.Task:
-		if old := s.Task(r.Owner, r.ID); old != nil && old.Rev <= r.Rev {
-			s.removeTask(old)
+		if at := s.tasks.find(r.Owner, r.ID); at >= 0 && s.tasks.slots[at].task.Rev <= r.Rev {
+			s.removeTask(at)
 			return true
 		}
 	case *cluster.Service:

@@ -85,11 +85,11 @@ func TestSnapshotAddsInstancesForTheirTasks(t *testing.T) {
 		t.Fatalf("view %+v, zones %v", v, s.Zones())
 	}
 	s.Put(instance("i-1", "a", 1))
-	expect(t, "zone", s.SpreadOf("web", "").Zones["a"], 1)
+	expect(t, "zone", s.SpreadOf("web", "").Zones()["a"], 1)
 	expect(t, "free", v.Memory, 3072)
 	s.ApplyRecord(state.Record{Op: state.Remove, Old: instance("i-1", "a", 1)})
 	expect(t, "instances while a task is there", len(s.Instances), 1)
-	expect(t, "zones", len(s.SpreadOf("web", "").Zones), 0)
+	expect(t, "zones", len(s.SpreadOf("web", "").Zones()), 0)
 	s.ApplyRecord(state.Record{Op: state.Remove, Old: running("t", "i-1", 1)})
 	expect(t, "instances", len(s.Instances), 0)
 	s.Put(instance("i-2", "a", 1))
@@ -325,7 +325,7 @@ func picture(s *snapshot.Snapshot) map[string]string {
 				ending[id] = n
 			}
 		}
-		out["spread "+group] = fmt.Sprint(c.InstanceCount(), on, ending, c.Zones)
+		out["spread "+group] = fmt.Sprint(c.InstanceCount(), on, ending, c.Zones())
 	}
 	return out
 }

@@ -2,10 +2,10 @@ package snapshot
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/tally"
 )
 
 // A Zone is an availability zone with its instances: those that have a row and are not
@@ -17,33 +17,52 @@ type Zone struct {
 
 // A TaskSpread says where the tasks of one owner are that count for spreading (S2): those on an
 // instance that have not ended, are not being stopped, and have no replacement on an instance yet.
-// Zones leaves out tasks on instances that are unknown or deregistered.
 type TaskSpread struct {
-	instances map[int32]int32 // by InstanceView.Index
-	Zones     map[string]int  // by zone name
-	// ending counts the tasks that hold capacity but do not count, by InstanceView.Index
-	ending map[int32]int32
+	instances tally.Counts // by InstanceView.Index
+	// ending counts the tasks that hold capacity but do not count, by InstanceView.Index.
+	ending tally.Counts
+	// zones leaves out tasks on instances that are unknown or deregistered. There are few.
+	zones []zoneCount
 }
 
+// A zoneCount is the number of tasks in a zone.
+type zoneCount struct {
+	name  string
+	tasks int
+}
+
+// noTasks is the spread of an owner that has none.
+var noTasks TaskSpread
+
 // TasksOn returns how many of the tasks are on the instance, which may be nil.
-func (c TaskSpread) TasksOn(v *InstanceView) int {
+func (c *TaskSpread) TasksOn(v *InstanceView) int {
 	if v == nil {
 		return 0
 	}
-	return int(c.instances[int32(v.Index)])
+	return int(c.instances.Of(int32(v.Index)))
 }
 
 // EndingOn returns how many of the owner's tasks hold capacity of the instance, which may be nil,
 // and do not count for spreading.
-func (c TaskSpread) EndingOn(v *InstanceView) int {
+func (c *TaskSpread) EndingOn(v *InstanceView) int {
 	if v == nil {
 		return 0
 	}
-	return int(c.ending[int32(v.Index)])
+	return int(c.ending.Of(int32(v.Index)))
 }
 
 // InstanceCount returns how many instances have any of the tasks.
-func (c TaskSpread) InstanceCount() int { return len(c.instances) }
+func (c *TaskSpread) InstanceCount() int { return c.instances.Len() }
+
+// Zones returns the number of tasks by zone name, without those on instances that are unknown or
+// deregistered.
+func (c *TaskSpread) Zones() map[string]int {
+	out := make(map[string]int, len(c.zones))
+	for _, z := range c.zones {
+		out[z.name] = z.tasks
+	}
+	return out
+}
 
 // An ownerSpread has the spread of all tasks of an owner, and that of each group if they are in
 // several. A service's tasks are all in one group; standalone tasks need not be.
@@ -61,19 +80,18 @@ type zoneSet struct{ zones []*Zone }
 func (x *zoneSet) Zones() []*Zone { return x.zones }
 
 // SpreadOf returns the spread of an owner's tasks, or if group is not empty, of those in the group.
-// The caller must not change its maps.
-func (x *taskSet) SpreadOf(owner, group string) TaskSpread {
+func (x *taskSet) SpreadOf(owner, group string) *TaskSpread {
 	o := x.owners[owner]
 	switch {
 	case o == nil:
-		return TaskSpread{}
+		return &noTasks
 	case group == "" || o.spread.groups == nil && group == o.spread.group:
-		return o.spread.all
+		return &o.spread.all
 	}
 	if c := o.spread.groups[group]; c != nil {
-		return *c
+		return c
 	}
-	return TaskSpread{}
+	return &noTasks
 }
 
 // Zone returns the instance's availability zone. It is empty if the instance has none, is unknown
@@ -144,8 +162,8 @@ func (c *ownerSpread) countTask(t *cluster.Task, v *InstanceView, counts bool, s
 		c.group, c.groups = t.Group, nil
 	}
 	if c.groups == nil && c.group != t.Group {
-		c.groups = map[string]*TaskSpread{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones),
-			maps.Clone(c.all.ending)}}
+		c.groups = map[string]*TaskSpread{c.group: {c.all.instances.Clone(), c.all.ending.Clone(),
+			slices.Clone(c.all.zones)}}
 	}
 	c.all.countTask(v, counts, sign)
 	if c.groups == nil {
@@ -161,27 +179,33 @@ func (c *ownerSpread) countTask(t *cluster.Task, v *InstanceView, counts bool, s
 	}
 }
 
-func (c *TaskSpread) isEmpty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
+func (c *TaskSpread) isEmpty() bool { return c.instances.Len() == 0 && c.ending.Len() == 0 }
 
 func (c *TaskSpread) countTask(v *InstanceView, counts bool, sign int) {
 	if !counts {
-		if c.ending == nil {
-			c.ending = map[int32]int32{}
-		}
-		addCount(c.ending, int32(v.Index), int32(sign))
+		c.ending.Add(int32(v.Index), int32(sign))
 		return
 	}
-	if c.instances == nil {
-		c.instances, c.Zones = map[int32]int32{}, map[string]int{}
-	}
-	addCount(c.instances, int32(v.Index), int32(sign))
+	c.instances.Add(int32(v.Index), int32(sign))
 	if v.zone != nil {
-		addCount(c.Zones, v.zone.Name, sign)
+		c.countInZone(v.zone.Name, sign)
+	}
+}
+
+// countInZone adds to the count of a zone, and removes it when it becomes 0.
+func (c *TaskSpread) countInZone(name string, sign int) {
+	at := slices.IndexFunc(c.zones, func(z zoneCount) bool { return z.name == name })
+	if at < 0 {
+		at = len(c.zones)
+		c.zones = append(c.zones, zoneCount{name: name})
+	}
+	if c.zones[at].tasks += sign; c.zones[at].tasks == 0 {
+		c.zones = slices.Delete(c.zones, at, at+1)
 	}
 }
 
 // addCount adds to a count, and removes it when it becomes 0.
-func addCount[K comparable, N int | int32](m map[K]N, key K, sign N) {
+func addCount(m map[string]int, key string, sign int) {
 	if m[key] += sign; m[key] == 0 {
 		delete(m, key)
 	}

@@ -12,10 +12,12 @@ import (
 // tasks.
 type owner struct {
 	name         string
+	number       int32 // position in [taskSet.numbered]
+	provisioning int32 // tasks that wait for an instance
 	tasks        []*cluster.Task
+	hashes       []uint32 // of the tasks' ids: to find their slots without reading the tasks
 	spread       ownerSpread
 	metrics      []cluster.Metric // the default loads of a service's tasks
-	provisioning int              // tasks that wait for an instance
 	// replaced counts, by task id, the active tasks on an instance that were started to replace the
 	// task.
 	replaced map[string]int
@@ -26,6 +28,8 @@ type taskSet struct {
 	tasks        taskIndex
 	provisioning []*cluster.Task
 	owners       map[string]*owner
+	numbered     []*owner // by number, nil for one that is free
+	freeNumbers  []int32
 }
 
 // Task returns a task of an owner by its id, or nil if there is none.
@@ -39,8 +43,8 @@ func (x *taskSet) Task(owner, id string) *cluster.Task {
 // Tasks iterates over all tasks, in no order. No row may be put meanwhile.
 func (x *taskSet) Tasks() iter.Seq[*cluster.Task] {
 	return func(yield func(*cluster.Task) bool) {
-		for _, e := range x.tasks.slots {
-			if e.task != nil && !yield(e.task) {
+		for i := range x.tasks.slots {
+			if t := x.tasks.slots[i].task; t != nil && !yield(t) {
 				return
 			}
 		}
@@ -65,7 +69,7 @@ func (x *taskSet) ProvisioningTasks() []*cluster.Task { return slices.Clip(x.pro
 // ProvisioningCount returns how many of an owner's tasks wait for an instance.
 func (x *taskSet) ProvisioningCount(owner string) int {
 	if o := x.owners[owner]; o != nil {
-		return o.provisioning
+		return int(o.provisioning)
 	}
 	return 0
 }
@@ -79,10 +83,17 @@ func (x *taskSet) HasReplacement(t *cluster.Task) bool {
 // ownerOf returns the owner, and adds one that has no tasks or loads yet.
 func (x *taskSet) ownerOf(name string) *owner {
 	o := x.owners[name]
-	if o == nil {
-		o = &owner{name: name}
-		x.owners[name] = o
+	if o != nil {
+		return o
 	}
+	o = &owner{name: name, number: int32(len(x.numbered))}
+	if last := len(x.freeNumbers) - 1; last >= 0 {
+		o.number, x.freeNumbers = x.freeNumbers[last], x.freeNumbers[:last]
+		x.numbered[o.number] = o
+	} else {
+		x.numbered = append(x.numbered, o)
+	}
+	x.owners[name] = o
 	return o
 }
 
@@ -90,25 +101,23 @@ func (x *taskSet) ownerOf(name string) *owner {
 func (x *taskSet) dropOwner(o *owner) {
 	if len(o.tasks) == 0 && len(o.metrics) == 0 {
 		delete(x.owners, o.name)
+		x.numbered[o.number] = nil
+		x.freeNumbers = append(x.freeNumbers, o.number)
 	}
 }
 
-// putTask stores a task's row. A newer version from which other values are derived is removed and
-// added again, which keeps each count in one place.
+// putTask stores a task's row.
 func (s *Snapshot) putTask(t *cluster.Task) bool {
-	if at := s.tasks.find(t.Owner, t.ID); at >= 0 {
-		old := s.tasks.slots[at].task
-		if old.Rev >= t.Rev {
-			return false
-		}
-		t = keepStop(old, t)
-		if derivesSame(old, t) {
-			s.replaceTask(&s.tasks.slots[at], t)
-			return true
-		}
-		s.removeTask(old)
+	at := s.tasks.find(t.Owner, t.ID)
+	if at < 0 {
+		s.addTask(t)
+		return true
 	}
-	s.addTask(t)
+	slot := &s.tasks.slots[at]
+	if slot.task.Rev >= t.Rev {
+		return false
+	}
+	s.replaceTask(slot, keepStop(slot.task, t))
 	return true
 }
 
@@ -136,32 +145,42 @@ func derivesSame(a, b *cluster.Task) bool {
 		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.OwnMetrics(), b.OwnMetrics())
 }
 
-// replaceTask stores a newer version of a task from which the same values are derived.
-func (s *Snapshot) replaceTask(e *taskSlot, t *cluster.Task) {
-	countHealth(s, e.task, -1)
+// replaceTask stores a newer version of a task. What differs is subtracted and added again, which
+// keeps each count in one place.
+func (s *Snapshot) replaceTask(slot *taskSlot, t *cluster.Task) {
+	old, o := slot.task, s.numbered[slot.owner]
+	countHealth(s, old, -1)
 	countHealth(s, t, 1)
-	s.interner.internTask(t, e.task)
-	t.ID, t.Instance = e.task.ID, e.task.Instance
-	if t.ECSID == e.task.ECSID {
-		t.ECSID = e.task.ECSID
+	s.interner.internTask(t, old)
+	t.ID = old.ID
+	if t.Instance == old.Instance {
+		t.Instance = old.Instance
 	}
-	s.owners[t.Owner].tasks[e.owned] = t
-	if list := s.listOf(t, s.Instances[t.Instance]); list != nil {
-		(*list)[e.placed] = t
+	if t.ECSID == old.ECSID {
+		t.ECSID = old.ECSID
 	}
-	e.task = t
-}
-
-// listOf returns the list that holds the task by where it is: its instance's tasks, or the tasks
-// without an instance. It returns nil if the task has stopped.
-func (x *taskSet) listOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
-	switch {
-	case t.IsProvisioning():
-		return &x.provisioning
-	case t.HoldsCapacity():
-		return &v.Tasks
+	o.tasks[slot.owned] = t
+	if derivesSame(old, t) {
+		switch {
+		case t.IsProvisioning():
+			s.provisioning[slot.place] = t
+		case t.HoldsCapacity():
+			v := s.dense[slot.place]
+			v.Tasks[slices.Index(v.Tasks, old)] = t
+		}
+		slot.task = t
+		return
 	}
-	return nil
+	var was *InstanceView
+	if old.HoldsCapacity() {
+		was = s.dense[slot.place]
+	}
+	s.unplaceTask(slot, o)
+	slot.task = t
+	s.placeTask(slot, o)
+	if was != nil {
+		s.dropUnknown(was)
+	}
 }
 
 // addTask adds a task to the index, to its lists and to all counts.
@@ -172,6 +191,42 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	} else {
 		s.interner.internTask(t, &cluster.Task{TaskSpec: cluster.TaskSpec{Owner: o.name}})
 	}
+	slot := taskSlot{task: t, hash: hashOf(t.ID), owner: o.number, owned: int32(len(o.tasks))}
+	appendSparsely(&o.tasks, t)
+	appendSparsely(&o.hashes, slot.hash)
+	countHealth(s, t, 1)
+	s.placeTask(&slot, o)
+	s.tasks.insert(slot)
+}
+
+// removeTask undoes addTask. It must be given the slot of the task.
+func (s *Snapshot) removeTask(at int) {
+	slot := s.tasks.slots[at]
+	s.tasks.removeAt(at)
+	o := s.numbered[slot.owner]
+	moved, hash := removeAt(&o.tasks, slot.owned), removeAt(&o.hashes, slot.owned)
+	if int(slot.owned) < len(o.tasks) {
+		s.tasks.slotOf(moved, hash).owned = slot.owned
+	}
+	countHealth(s, slot.task, -1)
+	s.unplaceTask(&slot, o)
+	if slot.task.HoldsCapacity() {
+		s.dropUnknown(s.dense[slot.place])
+	}
+	s.dropOwner(o)
+}
+
+// placeTask adds the task to the list by where it is, and to what is counted there.
+func (s *Snapshot) placeTask(slot *taskSlot, o *owner) {
+	t := slot.task
+	if t.Instance == "" {
+		if t.IsProvisioning() {
+			slot.place = int32(len(s.provisioning))
+			s.provisioning = append(s.provisioning, t)
+			o.provisioning++
+		}
+		return
+	}
 	v := s.Instances[t.Instance]
 	if v == nil && t.HoldsCapacity() {
 		v = s.viewOf(s, t.Instance)
@@ -179,64 +234,45 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	if v != nil {
 		t.Instance = v.ID
 	}
-	e := taskSlot{task: t, owned: appendTask(&o.tasks, t)}
-	if list := s.listOf(t, v); list != nil {
-		e.placed = appendTask(list, t)
-	}
-	s.tasks.insert(e)
-	countHealth(s, t, 1)
-	if t.IsProvisioning() {
-		o.provisioning++
-	}
 	if t.HoldsCapacity() {
+		slot.place = int32(v.Index)
+		appendSparsely(&v.Tasks, t)
 		s.countTask(t, o, v, 1)
 	}
 }
 
-// removeTask undoes addTask. It must be given the task as the snapshot has it.
-func (s *Snapshot) removeTask(t *cluster.Task) {
-	e := s.tasks.remove(t.Owner, t.ID)
-	o, v := s.owners[t.Owner], s.Instances[t.Instance]
-	if moved := removeAt(&o.tasks, e.owned); moved != nil {
-		s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].owned = e.owned
-	}
-	countHealth(s, t, -1)
-	if t.IsProvisioning() {
-		o.provisioning--
-	}
-	if list := s.listOf(t, v); list != nil {
-		if moved := removeAt(list, e.placed); moved != nil {
-			s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].placed = e.placed
+// unplaceTask undoes placeTask, but for an instance that only the task has named.
+func (s *Snapshot) unplaceTask(slot *taskSlot, o *owner) {
+	t := slot.task
+	switch {
+	case t.IsProvisioning():
+		if moved := removeAt(&s.provisioning, slot.place); int(slot.place) < len(s.provisioning) {
+			s.tasks.slotOf(moved, hashOf(moved.ID)).place = slot.place
 		}
-	}
-	if t.HoldsCapacity() {
+		o.provisioning--
+	case t.HoldsCapacity():
+		v := s.dense[slot.place]
+		removeAt(&v.Tasks, int32(slices.Index(v.Tasks, t)))
 		s.countTask(t, o, v, -1)
-		s.dropUnknown(v)
 	}
-	s.dropOwner(o)
 }
 
-// appendTask appends the task and returns its position. The list grows by a quarter, where append
-// would double it: there are as many lists as instances and services.
-func appendTask(list *[]*cluster.Task, t *cluster.Task) int32 {
-	n := len(*list)
-	if n == cap(*list) {
-		*list = append(make([]*cluster.Task, 0, n+n/4+4), *list...)
+// appendSparsely appends to a list that grows by a quarter, where append would double it: there are
+// as many lists as instances and services.
+func appendSparsely[T any](list *[]T, x T) {
+	if n := len(*list); n == cap(*list) {
+		*list = append(make([]T, 0, n+n/4+4), *list...)
 	}
-	*list = append(*list, t)
-	return int32(n)
+	*list = append(*list, x)
 }
 
-// removeAt removes the task at a position by moving the last one there. It returns the moved task,
-// or nil if the removed one was the last.
-func removeAt(list *[]*cluster.Task, at int32) *cluster.Task {
+// removeAt removes the element at a position by moving the last one there, and returns that one.
+func removeAt[T any](list *[]T, at int32) T {
+	var none T
 	last := len(*list) - 1
 	moved := (*list)[last]
-	(*list)[at], (*list)[last] = moved, nil
+	(*list)[at], (*list)[last] = moved, none
 	*list = (*list)[:last]
-	if int(at) == last {
-		return nil
-	}
 	return moved
 }
 

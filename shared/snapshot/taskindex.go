@@ -4,19 +4,22 @@ import "berth/shared/cluster"
 
 // A taskIndex finds tasks by owner and id. It is an open hash table with linear probing, by the id
 // alone: two owners hardly ever share one. A map would need twice the memory, because it would
-// store the ids again, and the tasks' positions in other lists.
+// store the ids again, and where else the tasks are listed.
 type taskIndex struct {
 	slots []taskSlot // at most three quarters taken
-	// hashes are those of the ids in the slots. Most lookups compare only these, not the tasks.
-	hashes []uint32
-	count  int
+	count int
 }
 
-// A taskSlot is a task with its positions in two lists: owned in those of its owner, placed in the
-// list of [taskSet.listOf].
+// A taskSlot is a task with what is needed to take it from its lists. It has no pointers to them, so
+// that it is small: most decisions read the slots of tasks that are in no cache.
 type taskSlot struct {
-	task          *cluster.Task
-	owned, placed int32
+	task  *cluster.Task
+	hash  uint32 // of the id; most lookups compare only this, not the tasks
+	owner int32  // the owner's number
+	owned int32  // position in the list of the owner
+	// place is the index of the instance on which the task holds capacity, or the position among
+	// the tasks without an instance. Other tasks are in no list by place.
+	place int32
 }
 
 // hashOf hashes an id, eight bytes at a time. Most ids have 32.
@@ -55,52 +58,56 @@ func (x *taskIndex) find(owner, id string) int {
 	}
 	hash := hashOf(id)
 	for i := x.homeSlot(hash); ; i = x.nextSlot(i) {
-		t := x.slots[i].task
-		if t == nil {
+		s := &x.slots[i]
+		if s.task == nil {
 			return -1
 		}
-		if x.hashes[i] == hash && t.ID == id && t.Owner == owner {
+		if s.hash == hash && s.task.ID == id && s.task.Owner == owner {
 			return i
 		}
 	}
 }
 
+// slotOf returns the slot of a task that is in the index, by the hash of its id.
+func (x *taskIndex) slotOf(t *cluster.Task, hash uint32) *taskSlot {
+	for i := x.homeSlot(hash); ; i = x.nextSlot(i) {
+		if x.slots[i].task == t {
+			return &x.slots[i]
+		}
+	}
+}
+
 // insert adds a task that is not in the index.
-func (x *taskIndex) insert(e taskSlot) {
+func (x *taskIndex) insert(s taskSlot) {
 	if 4*(x.count+1) > 3*len(x.slots) {
-		slots, hashes := x.slots, x.hashes
-		n := max(8, len(slots)+len(slots)/2)
-		x.slots, x.hashes = make([]taskSlot, n), make([]uint32, n)
-		for i, e := range slots {
-			if e.task != nil {
-				x.fillSlot(e, hashes[i])
+		slots := x.slots
+		x.slots = make([]taskSlot, max(8, len(slots)+len(slots)/2))
+		for _, s := range slots {
+			if s.task != nil {
+				x.fillSlot(s)
 			}
 		}
 	}
 	x.count++
-	x.fillSlot(e, hashOf(e.task.ID))
+	x.fillSlot(s)
 }
 
-func (x *taskIndex) fillSlot(e taskSlot, hash uint32) {
-	i := x.homeSlot(hash)
+func (x *taskIndex) fillSlot(s taskSlot) {
+	i := x.homeSlot(s.hash)
 	for x.slots[i].task != nil {
 		i = x.nextSlot(i)
 	}
-	x.slots[i], x.hashes[i] = e, hash
+	x.slots[i] = s
 }
 
-// remove removes a task that is in the index. Tasks behind it that the gap would make unreachable
-// move up.
-func (x *taskIndex) remove(owner, id string) taskSlot {
-	gap := x.find(owner, id)
-	out := x.slots[gap]
+// removeAt empties a slot. Tasks behind it that the gap would make unreachable move up.
+func (x *taskIndex) removeAt(gap int) {
 	for i := x.nextSlot(gap); x.slots[i].task != nil; i = x.nextSlot(i) {
-		if x.slotsBetween(x.homeSlot(x.hashes[i]), i) >= x.slotsBetween(gap, i) {
-			x.slots[gap], x.hashes[gap] = x.slots[i], x.hashes[i]
+		if x.slotsBetween(x.homeSlot(x.slots[i].hash), i) >= x.slotsBetween(gap, i) {
+			x.slots[gap] = x.slots[i]
 			gap = i
 		}
 	}
 	x.slots[gap] = taskSlot{}
 	x.count--
-	return out
 }

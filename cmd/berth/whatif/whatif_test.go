@@ -132,7 +132,7 @@ func hash(t *testing.T, s *snapshot.Snapshot) string {
 	}
 	for _, x := range s.Services {
 		add(x)
-		out = append(out, fmt.Sprint(s.SpreadOf(x.Short, "").InstanceCount(), s.SpreadOf(x.Short, "").Zones))
+		out = append(out, fmt.Sprint(s.SpreadOf(x.Short, "").InstanceCount(), s.SpreadOf(x.Short, "").Zones()))
 	}
 	slices.Sort(out)
 	return fmt.Sprintf("%x %v", sha256.Sum256([]byte(strings.Join(out, "\n"))), s.Meta)
