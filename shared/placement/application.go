@@ -47,7 +47,7 @@ func countApplications(e *Engine, i int, spec *Spec, placed int) {
 		return
 	}
 	for m := range e.metrics {
-		e.metrics[m].reserved[i] = 0
+		e.metrics[m][i].reserved = 0
 	}
 	for _, a := range e.applications {
 		a.removeUse(int32(i))
@@ -59,7 +59,7 @@ func countApplications(e *Engine, i int, spec *Spec, placed int) {
 			a.addUse(int32(i), use)
 			for n := range a.Limits {
 				if m := a.Limits[n].Metric; m < len(e.metrics) {
-					e.metrics[m].reserved[i] += use.UnusedReservation(n)
+					e.metrics[m][i].reserved += use.UnusedReservation(n)
 				}
 			}
 		}

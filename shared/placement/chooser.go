@@ -204,7 +204,7 @@ func estimateMemory(e *Engine) int {
 	}
 	out += 16 * n * len(e.caches.rejections)
 	for _, counts := range e.caches.counts {
-		out += 512 + 48*(len(counts.active)+len(counts.occupying)) + 8*len(counts.dense)
+		out += 512 + counts.active.Size() + counts.occupying.Size() + 8*len(counts.dense)
 	}
 	for _, c := range e.caches.choosers {
 		if out += 1024; c.ownIndex {

@@ -19,47 +19,74 @@ type columns struct {
 	views          []*snapshot.InstanceView // nil for a free slot
 	staticRevision []uint64                 // the view's StaticRev
 	inCluster      []bool                   // known and not deregistered; the others are no candidates
-	takesTasks     []bool                   // active, connected and not cordoned
 	active         []bool                   // ACTIVE
 	agentConnected []bool
 	cordoned       []bool
 	tainted        []bool   // has taints, which tasks must tolerate
 	idLabel        []int64  // numbers in the order of ids, see [columns.insertIDLabel]
+	labelsRevision int      // counts how often all labels were assigned again
 	byID           []int32  // the instances that have a label, sorted by id
 	idHash         []uint64 // for choices by chance
 
-	cpu, memory  []int64 // free
-	tightness    []int64 // how much is left in all, see [tightnessOf]
-	taskCount    []int64 // tasks of anybody that hold capacity
-	wholeGPUs    []int32 // GPU devices without any task
-	largestShare []int32 // the most free thousandths on a GPU device that is shared
-	enis         []int
-	portBits     []uint64 // a bit for each port in use, see [portBit]
-	metrics      []metricColumns
+	usages  []usage
+	metrics []metricColumn
 }
 
-// metricColumns hold the load of one metric and its limits (P9, P12, P13).
-type metricColumns struct {
-	load              []int64
-	unbuffered, total []int64
-	reserved          []int64 // for applications, beyond what they use
+// A usage is what an instance has free, and whether it takes tasks. It fills one line of a
+// processor's cache: a decision asks for all of it, of an instance that is in no cache.
+type usage struct {
+	cpu, memory  int64  // free
+	tightness    int64  // how much is left in all, see [tightnessOf]
+	taskCount    int64  // tasks of anybody that hold capacity
+	portBits     uint64 // a bit for each port in use, see [portBitOf]
+	wholeGPUs    int32  // GPU devices without any task
+	largestShare int32  // the most free thousandths on a GPU device that is shared
+	enis         int
+	takesTasks   bool // active, connected and not cordoned
+}
+
+// A usageField is a number of a usage that orders compare.
+type usageField uint8
+
+const (
+	freeCPU usageField = iota + 1
+	freeMemory
+	allTasks
+	roomLeft
+)
+
+// valueOf returns the number of the field.
+func (u *usage) valueOf(f usageField) int64 {
+	switch f {
+	case freeCPU:
+		return u.cpu
+	case freeMemory:
+		return u.memory
+	case allTasks:
+		return u.taskCount
+	}
+	return u.tightness
+}
+
+// A metricColumn holds the load of one metric on each instance, and its limits (P9, P12, P13).
+type metricColumn []metricUsage
+
+type metricUsage struct {
+	load              int64
+	unbuffered, total int64
+	reserved          int64 // for applications, beyond what they use
 }
 
 // growColumns makes room for n instances.
 func (c *columns) growColumns(n int) {
 	growSlice(&c.views, n)
-	growSlice(&c.enis, n)
-	growSlices(n, &c.inCluster, &c.takesTasks, &c.active, &c.agentConnected, &c.cordoned, &c.tainted)
-	growSlices(n, &c.idLabel, &c.cpu, &c.memory, &c.tightness, &c.taskCount)
-	growSlices(n, &c.wholeGPUs, &c.largestShare)
-	growSlices(n, &c.staticRevision, &c.idHash, &c.portBits)
+	growSlice(&c.idLabel, n)
+	growSlice(&c.usages, n)
+	growSlices(n, &c.inCluster, &c.active, &c.agentConnected, &c.cordoned, &c.tainted)
+	growSlices(n, &c.staticRevision, &c.idHash)
 	for m := range c.metrics {
-		c.metrics[m].growColumns(n)
+		growSlice((*[]metricUsage)(&c.metrics[m]), n)
 	}
-}
-
-func (metric *metricColumns) growColumns(n int) {
-	growSlices(n, &metric.load, &metric.unbuffered, &metric.total, &metric.reserved)
 }
 
 // growSlice extends the slice with zero values to at least n elements.
@@ -85,7 +112,7 @@ func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 		}
 	}
 	c.inCluster[i] = v != nil && eligibility.InCluster(v)
-	c.active[i], c.agentConnected[i], c.cordoned[i], c.takesTasks[i] = false, false, false, false
+	c.active[i], c.agentConnected[i], c.cordoned[i], c.usages[i].takesTasks = false, false, false, false
 	c.tainted[i] = v != nil && v.Instance != nil && v.Attributes[cluster.AttributeTaints] != ""
 	if v == nil {
 		c.staticRevision[i] = 0
@@ -95,7 +122,7 @@ func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 	if c.inCluster[i] {
 		c.cordoned[i] = eligibility.IsCordoned(v)
 		c.active[i], c.agentConnected[i] = v.Status == cluster.InstanceActive, v.AgentConnected
-		c.takesTasks[i] = c.active[i] && c.agentConnected[i] && !c.cordoned[i]
+		c.usages[i].takesTasks = c.active[i] && c.agentConnected[i] && !c.cordoned[i]
 	}
 }
 
@@ -121,6 +148,7 @@ func (c *columns) insertIDLabel(i int) {
 	if c.idLabel[i] > before && c.idLabel[i] < after && after < math.MaxInt64-2*labelGap {
 		return
 	}
+	c.labelsRevision++
 	for n, k := range c.byID {
 		c.idLabel[k] = int64(n+1) * labelGap
 	}
@@ -152,19 +180,20 @@ func hashInstanceID(id string) uint64 {
 func (c *columns) observeUsage(i int, v *snapshot.InstanceView, extra int) {
 	whole, share, free := summarizeDevices(v)
 	reserved := v.ReservedCapacity()
-	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-reserved.CPU, v.Memory-reserved.Memory, v.ENIs
+	u := &c.usages[i]
+	u.cpu, u.memory, u.enis = v.CPU-reserved.CPU, v.Memory-reserved.Memory, v.ENIs
 	if v.ENIs != math.MaxInt { // no limit known
-		c.enis[i] -= int(reserved.ENIs)
+		u.enis -= int(reserved.ENIs)
 	}
-	c.wholeGPUs[i], c.largestShare[i] = int32(whole), int32(share)
-	c.tightness[i], c.taskCount[i] = tightnessOf(c.cpu[i], c.memory[i], free), int64(len(v.Tasks)+extra)
-	c.portBits[i] = portBitsOf(v.Ports)
+	u.wholeGPUs, u.largestShare = int32(whole), int32(share)
+	u.tightness, u.taskCount = tightnessOf(u.cpu, u.memory, free), int64(len(v.Tasks)+extra)
+	u.portBits = portBitsOf(v.Ports)
 	for m := range c.metrics {
 		c.metrics[m].observeUsage(i, m, v)
 	}
 }
 
-// portBitOf returns the port's bit in [columns.portBits]. Several ports share a bit: a clear bit
+// portBitOf returns the port's bit in [usage.portBits]. Several ports share a bit: a clear bit
 // proves that the port is free, a set bit proves nothing.
 func portBitOf(p cluster.Port) uint64 {
 	n := uint64(p.Number)
@@ -181,9 +210,10 @@ func portBitsOf(ports []cluster.Port) (bits uint64) {
 	return bits
 }
 
-func (metric *metricColumns) observeUsage(i, index int, v *snapshot.InstanceView) {
+func (column metricColumn) observeUsage(i, index int, v *snapshot.InstanceView) {
 	limit := v.Limit(index)
-	metric.load[i], metric.unbuffered[i], metric.total[i] = v.Load(index), limit.Unbuffered, limit.Total
+	m := &column[i]
+	m.load, m.unbuffered, m.total = v.Load(index), limit.Unbuffered, limit.Total
 }
 
 // summarizeDevices returns the number of entirely free GPU devices, less those that tasks hold at

@@ -86,7 +86,7 @@ func (t *domainTemplate) standingOf(i int) domain.Standing {
 	switch {
 	case !t.engine.inCluster[i]:
 		return domain.NotInCluster
-	case !t.engine.takesTasks[i]:
+	case !t.engine.usages[i].takesTasks:
 		return domain.Unavailable
 	case !t.matcher.matchesInstance(i):
 		return domain.Ineligible
@@ -97,7 +97,7 @@ func (t *domainTemplate) standingOf(i int) domain.Standing {
 // newDomains returns a copy of the domains under a rule, with the owner's tasks.
 func (t *domainTemplate) newDomains(rule domain.Rule, tasks *ownerCounts) *domain.Domains {
 	d := t.empty.WithoutTasks(rule)
-	for i, n := range tasks.active {
+	for i, n := range tasks.active.All() {
 		d.AddTasks(int(i), int(n))
 	}
 	return d

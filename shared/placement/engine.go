@@ -58,7 +58,7 @@ func New(s *snapshot.Snapshot) *Engine {
 
 // resetCaches drops all caches and reads every instance again.
 func (e *Engine) resetCaches() {
-	e.columns = columns{metrics: make([]metricColumns, len(e.snap.MetricNames()))}
+	e.columns = columns{metrics: make([]metricColumn, len(e.snap.MetricNames()))}
 	dense := e.snap.InstancesByIndex()
 	e.changes = changeLog{ring: make([]int32, logSize), end: e.changes.end, lastChange: make([]uint64, len(dense))}
 	e.caches = engineCaches{
@@ -157,18 +157,18 @@ func (e *Engine) applyChange(i int, owner string) {
 
 // freesRoom reports whether a change that is not applied yet makes room on the instance.
 func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
-	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] ||
-		int64(len(v.Tasks)) < e.columns.taskCount[i] {
+	u := &e.usages[i]
+	if v == nil || v.CPU > u.cpu || v.Memory > u.memory || v.ENIs > u.enis || int64(len(v.Tasks)) < u.taskCount {
 		return true
 	}
-	if entire, share, _ := summarizeDevices(v); int32(entire) > e.wholeGPUs[i] || int32(share) > e.largestShare[i] {
+	if entire, share, _ := summarizeDevices(v); int32(entire) > u.wholeGPUs || int32(share) > u.largestShare {
 		return true
 	}
-	if e.columns.portBits[i]&^portBitsOf(v.Ports) != 0 {
+	if u.portBits&^portBitsOf(v.Ports) != 0 {
 		return true
 	}
 	for m := range e.metrics {
-		if v.Load(m) < e.metrics[m].load[i] {
+		if v.Load(m) < e.metrics[m][i].load {
 			return true
 		}
 	}
@@ -214,13 +214,12 @@ func updateStatic(e *Engine, i int) {
 func ensureMetric(e *Engine, name string) int {
 	m := e.snap.MetricIndex(name)
 	for len(e.metrics) <= m {
-		e.metrics = append(e.metrics, metricColumns{})
-		column := &e.metrics[len(e.metrics)-1]
-		column.growColumns(len(e.views))
+		column := make(metricColumn, len(e.views))
+		e.metrics = append(e.metrics, column)
 		for i, v := range e.views {
 			if v != nil {
 				column.observeUsage(i, len(e.metrics)-1, v)
-				column.reserved[i] = v.ReservedLoad(len(e.metrics) - 1)
+				column[i].reserved = v.ReservedLoad(len(e.metrics) - 1)
 			}
 		}
 	}

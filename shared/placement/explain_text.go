@@ -37,12 +37,12 @@ func (scan *fullScan) newComponent(s *step, i int) Component {
 	case s.kind == byScore:
 		c.Value = chooser.order.scorer.Score(chooser.engine.views[i], &chooser.spec.Needs)
 		c.Text, c.words = strconv.FormatFloat(c.Value, 'g', 4, 64), "is the best by "+s.name
-	case s.column == &chooser.engine.cpu:
+	case s.field == freeCPU:
 		c.Value = cpuUnits(n)
 		c.Text, c.words = formatNumber(c.Value)+" units", "has the least CPU free"
-	case s.column == &chooser.engine.memory:
+	case s.field == freeMemory:
 		c.Text, c.words = c.Text+" MiB", "has the least memory free"
-	case s.column == &chooser.engine.taskCount:
+	case s.field == allTasks:
 		c.words = "has the fewest tasks in total"
 	default:
 		c.Value, c.Text, c.words = 0, scan.describeFree(i)+" free", "is the tightest fit"
@@ -75,7 +75,7 @@ func spreadGroupName(attribute string) string {
 // describeFree says what the instance has free without the task.
 func (scan *fullScan) describeFree(i int) string {
 	e := scan.chooser.engine
-	text := fmt.Sprintf("%s CPU units and %d MiB", formatNumber(cpuUnits(e.cpu[i])), e.memory[i])
+	text := fmt.Sprintf("%s CPU units and %d MiB", formatNumber(cpuUnits(e.usages[i].cpu)), e.usages[i].memory)
 	if v := e.views[i]; len(v.GPUs) > 0 {
 		_, _, free := summarizeDevices(v)
 		text = fmt.Sprintf("%s GPUs, %s", formatNumber(float64(free)/cluster.WholeGPU), text)

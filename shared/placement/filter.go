@@ -117,7 +117,9 @@ func passesAffinity(c *chooser, i int) bool { return c.affinity == nil || c.affi
 
 func concernsOccupied(c *chooser) bool { return c.maxPerInstance > 0 }
 
-func passesOccupied(c *chooser, i int) bool { return c.counts.occupying[int32(i)] < c.maxPerInstance }
+func passesOccupied(c *chooser, i int) bool {
+	return c.counts.occupying.Of(int32(i)) < c.maxPerInstance
+}
 
 func concernsDomains(c *chooser) bool { return c.domains != nil }
 
@@ -144,13 +146,13 @@ func explainPort(c *chooser, i int) cluster.Rejection {
 }
 
 func explainCPU(c *chooser, i int) cluster.Rejection {
-	return cluster.Rejection{Need: cpuUnits(c.spec.Needs.CPU), Best: cpuUnits(max(0, c.engine.cpu[i]))}
+	return cluster.Rejection{Need: cpuUnits(c.spec.Needs.CPU), Best: cpuUnits(max(0, c.engine.usages[i].cpu))}
 }
 
 func cpuUnits(cpu int64) float64 { return float64(cpu) / cluster.CPUUnit }
 
 func explainMemory(c *chooser, i int) cluster.Rejection {
-	return cluster.Rejection{Need: float64(c.spec.Needs.Memory), Best: float64(max(0, c.engine.memory[i]))}
+	return cluster.Rejection{Need: float64(c.spec.Needs.Memory), Best: float64(max(0, c.engine.usages[i].memory))}
 }
 
 func concernsGPUs(c *chooser) bool { return c.spec.Needs.GPUs > 0 }
@@ -161,7 +163,7 @@ func explainGPU(c *chooser, i int) cluster.Rejection {
 	per := c.spec.Needs.PerGPU()
 	best := c.usableDevices(i) * per
 	if c.spec.Needs.GPUs == 1 && per < cluster.WholeGPU {
-		best = max(best, int(c.engine.largestShare[i]))
+		best = max(best, int(c.engine.usages[i].largestShare))
 	}
 	return cluster.Rejection{Need: float64(c.spec.Needs.GPUs*per) / cluster.WholeGPU,
 		Best: float64(best) / cluster.WholeGPU}
@@ -170,7 +172,7 @@ func explainGPU(c *chooser, i int) cluster.Rejection {
 func concernsENIs(c *chooser) bool { return c.spec.Needs.ENIs > 0 }
 
 func explainENI(c *chooser, i int) cluster.Rejection {
-	return cluster.Rejection{Need: float64(c.spec.Needs.ENIs), Best: float64(max(0, c.engine.enis[i]))}
+	return cluster.Rejection{Need: float64(c.spec.Needs.ENIs), Best: float64(max(0, c.engine.usages[i].enis))}
 }
 
 func concernsMetrics(c *chooser) bool { return len(c.demands) > 0 }
@@ -180,11 +182,11 @@ func passesMetrics(c *chooser, i int) bool { return c.acceptsFeasibility(c.roomI
 // explainMetric names the first metric without enough room.
 func explainMetric(c *chooser, i int) cluster.Rejection {
 	for _, d := range c.demands {
-		limit := c.engine.metrics[d.metric].total[i]
+		metric := &c.engine.metrics[d.metric][i]
+		limit, load := metric.total, metric.load+metric.reserved
 		if c.strict {
-			limit = c.engine.metrics[d.metric].unbuffered[i]
+			limit = metric.unbuffered
 		}
-		load := c.engine.metrics[d.metric].load[i] + c.engine.metrics[d.metric].reserved[i]
 		if added := c.application.addedLoad(i, d.metric, d.load); added > 0 && added > limit-load {
 			return cluster.Rejection{Detail: d.name, Need: float64(added), Best: float64(max(0, limit-load))}
 		}

@@ -29,15 +29,14 @@ func (e *Engine) CheckKept() error {
 func checkColumns(e, fresh *Engine) error {
 	metrics := len(e.metrics)
 	row := func(c *columns, i int) string {
-		text := fmt.Sprint(c.staticRevision[i], c.inCluster[i], c.takesTasks[i], c.active[i], c.agentConnected[i],
+		text := fmt.Sprint(c.staticRevision[i], c.inCluster[i], c.usages[i].takesTasks, c.active[i], c.agentConnected[i],
 			c.cordoned[i])
 		if c.views[i] == nil {
 			return text
 		}
-		text += fmt.Sprint(" ", c.idHash[i], c.cpu[i], c.memory[i], c.tightness[i], c.taskCount[i], c.wholeGPUs[i],
-			c.largestShare[i], c.enis[i], c.portBits[i])
+		text += fmt.Sprint(" ", c.idHash[i], c.usages[i])
 		for m := range c.metrics[:metrics] {
-			text += fmt.Sprint(" ", c.metrics[m].load[i], c.metrics[m].unbuffered[i], c.metrics[m].total[i])
+			text += fmt.Sprint(" ", c.metrics[m][i])
 		}
 		return text
 	}
@@ -92,17 +91,11 @@ func checkCounts(e, _ *Engine) error {
 				occupying = active + int32(spread.EndingOn(v))
 			}
 			total += int64(active)
-			if _, listed := counts.active[int32(i)]; counts.active[int32(i)] != active || listed != (active != 0) ||
-				counts.hasActive.containsInstance(int32(i)) != listed ||
-				counts.dense != nil && counts.dense[i] != int64(active) {
-				return fmt.Errorf("%v has %d tasks on instance %d, expected %d", key, counts.active[int32(i)], i,
-					active)
+			if kept := counts.active.Of(int32(i)); kept != active || counts.dense != nil && counts.dense[i] != int64(active) {
+				return fmt.Errorf("%v has %d tasks on instance %d, expected %d", key, kept, i, active)
 			}
-			if counts.occupying != nil && (counts.occupying[int32(i)] != occupying ||
-				counts.isOccupied.containsInstance(int32(i)) != (occupying != 0)) {
-				return fmt.Errorf("%v occupies instance %d with %d tasks, expected %d", key, i,
-					counts.occupying[int32(i)],
-					occupying)
+			if kept := counts.occupying.Of(int32(i)); counts.countsOccupying && kept != occupying {
+				return fmt.Errorf("%v occupies instance %d with %d tasks, expected %d", key, i, kept, occupying)
 			}
 		}
 		if counts.total != total {
@@ -245,36 +238,51 @@ func (x *sortedIndex) checkOrder() error {
 	for region := range x.runs {
 		r := &x.runs[region]
 		last := int32(-1)
+		top := leastMaximum
 		for at, b := range r.blocks {
-			if b.position != at || len(b.instances) == 0 || len(b.instances) > maxBlock ||
-				len(b.free) != len(b.instances) {
-				return fmt.Errorf("block %d of %d has %d instances", b.position, at, len(b.instances))
+			if b.position != at || b.count == 0 || b.count > maxBlock {
+				return fmt.Errorf("block %d of %d has %d instances", b.position, at, b.count)
 			}
-			most := freeResources{-1 << 62, -1 << 62}
-			scarcer := int64(-1 << 62)
-			for n, i := range b.instances {
+			most := leastMaximum
+			for n, i := range b.instances[:b.count] {
 				listed++
-				if x.blocks[i] != b || x.regionMap.regionOf[i] != int32(region) || !x.engine.takesTasks[i] ||
-					b.free[n] != x.freeResourcesOf(i) || last >= 0 && !x.ranksBefore(last, i) {
+				if x.blocks[i] != b || x.regionMap.regionOf[i] != int32(region) || !x.engine.usages[i].takesTasks ||
+					b.free[n] != x.freeResourcesOf(i) || b.ranks[n] != x.rankOf(i) ||
+					last >= 0 && !x.ranksBefore(last, i) {
 					return fmt.Errorf("instance %d is out of order after %d", i, last)
 				}
 				last = i
-				most.cpu, most.memory = max(most.cpu, b.free[n].cpu), max(most.memory, b.free[n].memory)
-				scarcer = max(scarcer, min(b.free[n].cpu/x.cpuPerMiB, b.free[n].memory))
+				most.raise(&b.free[n])
 			}
-			if known := r.maxima[at]; !known.stale && (known.freeResources != most || known.scarcer != scarcer) {
-				return fmt.Errorf("a block has at most %+v, expected %+v and %d", known, most, scarcer)
+			if r.firsts[at] != b.ranks[0] {
+				return fmt.Errorf("a block begins with %v, expected %v", r.firsts[at], b.ranks[0])
 			}
-			if known := r.maximumOf(at, x.cpuPerMiB); known.freeResources != most || known.scarcer != scarcer {
-				return fmt.Errorf("a block has at most %+v, expected %+v and %d", known, most, scarcer)
+			if known := r.maxima[at]; !known.stale && known != most {
+				return fmt.Errorf("a block has at most %+v, expected %+v", known, most)
 			}
-			if at > 0 && len(r.blocks[at-1].instances)+len(b.instances) <= maxBlock/4 {
-				return fmt.Errorf("neighbouring blocks have %d and %d instances", len(r.blocks[at-1].instances),
-					len(b.instances))
+			if known := *r.maximumOf(at); known != most {
+				return fmt.Errorf("a block has at most %+v, expected %+v", known, most)
+			}
+			if top.raise(&most.freeResources); (at+1)%topSize == 0 || at+1 == len(r.blocks) {
+				if known := r.tops[at/topSize]; !known.stale && known != top {
+					return fmt.Errorf("blocks up to %d have at most %+v, expected %+v", at, known, top)
+				}
+				if known := *r.topOf(at / topSize); known != top {
+					return fmt.Errorf("blocks up to %d have at most %+v, expected %+v", at, known, top)
+				}
+				top = leastMaximum
+			}
+			if at > 0 && r.blocks[at-1].count+b.count <= maxBlock/4 {
+				return fmt.Errorf("neighbouring blocks have %d and %d instances", r.blocks[at-1].count, b.count)
 			}
 		}
+		if len(r.firsts) != len(r.blocks) || len(r.maxima) != len(r.blocks) ||
+			len(r.tops) != (len(r.blocks)+topSize-1)/topSize {
+			return fmt.Errorf("%d blocks have %d ranks, %d and %d maxima", len(r.blocks), len(r.firsts), len(r.maxima),
+				len(r.tops))
+		}
 		if x.heads[region] != r.firstInstance() {
-			return fmt.Errorf("region %d begins with %d, expected %d", region, x.heads[region], r.firstInstance())
+			return fmt.Errorf("region %d begins with %v, expected %v", region, x.heads[region], r.firstInstance())
 		}
 	}
 	qualified := 0

@@ -7,6 +7,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/snapshot"
+	"berth/shared/tally"
 )
 
 // memorySnapshot has instances of two zones and racks.
@@ -169,12 +170,12 @@ func TestEstimateCountsEachPart(t *testing.T) {
 		}},
 		"Counts": {&Spec{Owner: "o"}, func(e *Engine, _ *chooser) {
 			for _, counts := range e.caches.counts {
-				clear(counts.active)
+				counts.active = tally.Counts{}
 			}
 		}},
 		"Occupied": {&Spec{Owner: "o", PerInstance: 1}, func(e *Engine, _ *chooser) {
 			for _, counts := range e.caches.counts {
-				clear(counts.occupying)
+				counts.occupying = tally.Counts{}
 			}
 		}},
 		"Column": {&Spec{Owner: "o", Strategies: spread}, func(e *Engine, _ *chooser) {

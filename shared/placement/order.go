@@ -27,10 +27,10 @@ type order struct {
 
 // A step compares one number of two instances. The lowest is the best.
 type step struct {
-	name   string
-	kind   stepKind
-	level  int
-	column *[]int64
+	name  string
+	kind  stepKind
+	level int
+	field usageField
 }
 
 type stepKind uint8
@@ -53,9 +53,9 @@ func newPlacementOrder(e *Engine, spec *Spec) order {
 			o.random, o.preferences = true, len(o.steps)
 			return o
 		case s.Type == cluster.StrategyBinpack && strings.EqualFold(s.Field, "cpu"):
-			o.addStep(step{name: "free CPU", kind: byColumn, column: &e.cpu})
+			o.addStep(step{name: "free CPU", kind: byColumn, field: freeCPU})
 		case s.Type == cluster.StrategyBinpack:
-			o.addStep(step{name: "free memory", kind: byColumn, column: &e.memory})
+			o.addStep(step{name: "free memory", kind: byColumn, field: freeMemory})
 		case o.countsOwnTasks:
 		case strings.HasPrefix(s.Field, attributePrefix):
 			name := strings.TrimPrefix(s.Field, attributePrefix)
@@ -67,12 +67,12 @@ func newPlacementOrder(e *Engine, spec *Spec) order {
 	}
 	o.preferences = len(o.steps)
 	if spec.IsGoverned() && len(spec.Strategies) == 0 {
-		o.addStep(step{name: "all tasks on the instance", kind: byColumn, column: &e.taskCount})
+		o.addStep(step{name: "all tasks on the instance", kind: byColumn, field: allTasks})
 	}
 	if o.scorer = scorerByName(e, spec.Scoring); o.scorer != nil {
 		o.addStep(step{name: spec.Scoring, kind: byScore})
 	} else {
-		o.addStep(step{name: "room left", kind: byColumn, column: &e.tightness})
+		o.addStep(step{name: "room left", kind: byColumn, field: roomLeft})
 	}
 	return o
 }
@@ -148,9 +148,9 @@ func (c *chooser) stepValue(s *step, i, r int32) int64 {
 	case byGroup:
 		return c.groupCounts.counts[s.level][c.regionMap.regions[r].groups[s.level]]
 	case byCount:
-		return int64(c.counts.active[i])
+		return int64(c.counts.active.Of(i))
 	case byScore:
 		return c.index.scores[i]
 	}
-	return (*s.column)[i]
+	return c.engine.usages[i].valueOf(s.field)
 }

@@ -4,6 +4,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
+	"berth/shared/tally"
 )
 
 // An ownerKey names the tasks that count: all of an owner, or those in one group.
@@ -12,14 +13,12 @@ type ownerKey struct{ owner, group string }
 // ownerCounts has the number of tasks on each instance, of one owner or of one group of its tasks.
 type ownerCounts struct {
 	ownerKey
-	active map[int32]int32 // counted for spreading: neither ended nor stopping
-	total  int64           // of active
-	// occupying also counts stopping tasks, which still hold capacity. Nil if no spec limits the
-	// tasks on an instance.
-	occupying map[int32]int32
-	// hasActive and isOccupied have a bit for each instance with such tasks, because maps take
-	// longer to ask.
-	hasActive, isOccupied instanceSet
+	active tally.Counts // counted for spreading: neither ended nor stopping
+	total  int64        // of active
+	// occupying also counts stopping tasks, which still hold capacity. Without countsOccupying it is
+	// empty: no spec limits the tasks on an instance.
+	occupying       tally.Counts
+	countsOccupying bool
 	// dense has active once more as a column, for an index of the owner's own; nil if there is
 	// none.
 	dense       []int64
@@ -32,13 +31,13 @@ func ownerCountsFor(e *Engine, owner, group string, exclusive bool) *ownerCounts
 	key := ownerKey{owner, group}
 	counts := e.caches.counts[key]
 	if counts == nil {
-		counts = &ownerCounts{ownerKey: key, active: map[int32]int32{}}
+		counts = &ownerCounts{ownerKey: key}
 		e.caches.counts[key] = counts
 		e.caches.countsByOwner[owner] = append(e.caches.countsByOwner[owner], counts)
 		counts.recountAll(e)
 	}
-	if exclusive && counts.occupying == nil {
-		counts.occupying = map[int32]int32{}
+	if exclusive && !counts.countsOccupying {
+		counts.countsOccupying = true
 		counts.recountAll(e)
 	}
 	return counts
@@ -63,39 +62,10 @@ func (counts *ownerCounts) includesTask(task *cluster.Task) bool {
 func (counts *ownerCounts) recountInstance(s *snapshot.Snapshot, i int, v *snapshot.InstanceView) {
 	c := s.SpreadOf(counts.owner, counts.group)
 	active := int32(c.TasksOn(v))
-	counts.addActive(i, active-counts.active[int32(i)])
-	if counts.occupying != nil {
-		setInstanceCount(counts.occupying, &counts.isOccupied, i, active+int32(c.EndingOn(v)))
+	counts.addActive(i, active-counts.active.Of(int32(i)))
+	if counts.countsOccupying {
+		counts.occupying.Set(int32(i), active+int32(c.EndingOn(v)))
 	}
-}
-
-// An instanceSet is a set of instances as bits.
-type instanceSet []uint64
-
-func (b instanceSet) containsInstance(i int32) bool {
-	word := int(i >> 6)
-	return word < len(b) && b[word]&(1<<(i&63)) != 0
-}
-
-// setMember adds the instance, or removes it.
-func (b *instanceSet) setMember(i int, in bool) {
-	growSlice((*[]uint64)(b), i>>6+1)
-	if in {
-		(*b)[i>>6] |= 1 << (i & 63)
-	} else {
-		(*b)[i>>6] &^= 1 << (i & 63)
-	}
-}
-
-// setInstanceCount sets a count and its bit. Zero counts are deleted, so that the map's size is the
-// number of instances.
-func setInstanceCount(counts map[int32]int32, members *instanceSet, i int, n int32) {
-	members.setMember(i, n != 0)
-	if n == 0 {
-		delete(counts, int32(i))
-		return
-	}
-	counts[int32(i)] = n
 }
 
 // addActive counts n more active tasks everywhere: in total, by group and by domain.
@@ -103,7 +73,7 @@ func (counts *ownerCounts) addActive(i int, n int32) {
 	if n == 0 {
 		return
 	}
-	setInstanceCount(counts.active, &counts.hasActive, i, counts.active[int32(i)]+n)
+	counts.active.Add(int32(i), n)
 	counts.total += int64(n)
 	if counts.dense != nil {
 		counts.dense[i] += int64(n)
@@ -119,8 +89,8 @@ func (counts *ownerCounts) addActive(i int, n int32) {
 // addPlaced counts n more tasks placed by this call.
 func (counts *ownerCounts) addPlaced(i int, n int32) {
 	counts.addActive(i, n)
-	if counts.occupying != nil {
-		setInstanceCount(counts.occupying, &counts.isOccupied, i, counts.occupying[int32(i)]+n)
+	if counts.countsOccupying {
+		counts.occupying.Add(int32(i), n)
 	}
 }
 
@@ -130,7 +100,7 @@ func (counts *ownerCounts) fillDense(n int) {
 		return
 	}
 	counts.dense = make([]int64, n)
-	for i, tasks := range counts.active {
+	for i, tasks := range counts.active.All() {
 		counts.dense[i] = int64(tasks)
 	}
 }
@@ -146,9 +116,9 @@ func (counts *ownerCounts) growColumn(n int) {
 // of them does not switch with every task.
 func (counts *ownerCounts) isWidespread(instances int) bool {
 	if counts.dense != nil {
-		return 8*len(counts.active) > instances
+		return 8*counts.active.Len() > instances
 	}
-	return 4*len(counts.active) > instances
+	return 4*counts.active.Len() > instances
 }
 
 // groupCounts has an owner's active tasks by the groups of a region map, per level.
@@ -176,7 +146,7 @@ func (groups *groupCounts) recountAll() {
 	for level, names := range groups.regionMap.groupIndex {
 		groups.counts[level] = make([]int64, len(names))
 	}
-	for i, n := range groups.owner.active {
+	for i, n := range groups.owner.active.All() {
 		groups.addTasksOn(int(i), int64(n))
 	}
 }

@@ -12,7 +12,7 @@ func (c *chooser) prepareIndex(tasks int) {
 	own := c.dependsOnOwner() && (c.order.random || c.order.countsOwnTasks && !c.order.countsFirst ||
 		c.maxPerInstance != 1 && c.counts.isWidespread(len(c.engine.views)) ||
 		// Each task of the request compares all exceptions, and each task placed adds one.
-		tasks*(len(c.counts.active)+tasks/2) > len(c.engine.views))
+		tasks*(c.counts.active.Len()+tasks/2) > len(c.engine.views))
 	if c.index == nil || own != c.ownIndex {
 		c.ownIndex = own
 		if own {
@@ -33,7 +33,7 @@ func (c *chooser) dependsOnOwner() bool { return c.order.countsOwnTasks || c.max
 // pickInstance returns the best instance for one more task, or -1: the best of the best of each
 // region. nth is the task's position in the request, which choices by chance depend on.
 func (c *chooser) pickInstance(seed uint64, nth int) int32 {
-	exceptions := !c.ownIndex && c.dependsOnOwner() && len(c.counts.active)+len(c.counts.occupying) > 0
+	exceptions := !c.ownIndex && c.dependsOnOwner() && c.counts.active.Len()+c.counts.occupying.Len() > 0
 	best, incomplete := noInstance, false
 	for _, regions := range c.openRegions() {
 		for _, region := range regions {
@@ -95,8 +95,9 @@ func regionCannotBeat(c *chooser, region int32, best rankedInstance) bool {
 	if groups := compareGroups(c, region, best.region); groups != 0 || !c.order.groupsFirst {
 		return groups > 0
 	}
-	head := c.index.heads[region]
-	return head < 0 || c.index.ranksBefore(best.instance, head)
+	x := c.index
+	head, own := &x.heads[region], x.rankOf(best.instance)
+	return head.instance < 0 || x.isBefore(&own, best.instance, &head.rank, head.instance)
 }
 
 // compareGroups compares two regions by the steps on groups that come first in the order.
@@ -116,31 +117,48 @@ func compareGroups(c *chooser, r, q int32) int {
 // firstFeasible returns the region's first feasible instance that needs no buffer, or else the
 // first that does. Exceptions are skipped.
 func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
-	r, unit := &c.index.runs[region], c.index.cpuPerMiB
-	cpu, memory := c.spec.Needs.CPU, c.spec.Needs.Memory
-	both := freeResources{cpu, memory}.scarcerOf(unit)
+	r := &c.index.runs[region]
+	needs := newFreeResources(c.spec.Needs.CPU, c.spec.Needs.Memory, c.index.cpuPerMiB)
 	withBuffer := noInstance
-	for at := range r.maxima {
-		if most := r.maximumOf(at, unit); most.cpu < cpu || most.memory < memory || most.scarcer < both {
+	for top := range r.tops {
+		if !r.topOf(top).suffices(&needs) {
 			continue
 		}
-		b := r.blocks[at]
-		c.engine.visits += uint64(len(b.free))
-		for n := range b.free {
-			if b.free[n].cpu < cpu || b.free[n].memory < memory {
+		for at := top * topSize; at < min((top+1)*topSize, len(r.blocks)); at++ {
+			if !r.maximumOf(at).suffices(&needs) {
 				continue
 			}
-			i := b.instances[n]
-			if isOwnerException(c, i, exceptions) {
-				continue
+			found := c.firstInBlock(r.blocks[at], &needs, exceptions, withBuffer.instance >= 0)
+			if found.region = region; found.feasibility == unbuffered {
+				return found
 			}
-			switch f := c.feasibilityOf(int(i)); {
-			case f == infeasible || f == buffered && withBuffer.instance >= 0:
-			case f == unbuffered:
-				return rankedInstance{i, region, unbuffered}
-			default:
-				withBuffer = rankedInstance{i, region, buffered}
+			if found.instance >= 0 {
+				withBuffer = found
 			}
+		}
+	}
+	return withBuffer
+}
+
+// firstInBlock is [chooser.firstFeasible] for a block. If skipBuffered, instances that need the buffer
+// are no help.
+func (c *chooser) firstInBlock(b *block, needs *freeResources, exceptions, skipBuffered bool) rankedInstance {
+	withBuffer := noInstance
+	c.engine.visits += uint64(b.count)
+	for n := range b.free[:b.count] {
+		if !b.free[n].suffices(needs) {
+			continue
+		}
+		i := b.instances[n]
+		if isOwnerException(c, i, exceptions) {
+			continue
+		}
+		switch f := c.feasibilityOf(int(i)); {
+		case f == infeasible || f == buffered && (skipBuffered || withBuffer.instance >= 0):
+		case f == unbuffered:
+			return rankedInstance{instance: i, feasibility: unbuffered}
+		default:
+			withBuffer = rankedInstance{instance: i, feasibility: buffered}
 		}
 	}
 	return withBuffer
@@ -150,19 +168,18 @@ func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
 // it: it already has as many as it may, or, with exceptions on, has any.
 func isOwnerException(c *chooser, i int32, exceptions bool) bool {
 	counts := c.counts
-	return exceptions && c.order.countsOwnTasks && counts.hasActive.containsInstance(i) ||
-		c.maxPerInstance > 0 && counts.isOccupied.containsInstance(i) &&
-			(c.maxPerInstance == 1 || counts.occupying[i] >= c.maxPerInstance)
+	return exceptions && c.order.countsOwnTasks && counts.active.Of(i) != 0 ||
+		c.maxPerInstance > 0 && counts.occupying.Of(i) >= c.maxPerInstance
 }
 
 // bestException returns the best of best and the instances that have tasks of the owner. These are
 // compared only when the regions offered nothing without the buffer: an instance without tasks of
 // the owner is better than any of them.
 func bestException(c *chooser, best rankedInstance) rankedInstance {
-	for i := range c.counts.active {
+	for i := range c.counts.active.All() {
 		next := rankedInstance{instance: i, region: c.regionMap.regionOf[i]}
 		if next.region < 0 || !c.engine.inCluster[i] || !c.isRegionOpen(next.region) ||
-			c.maxPerInstance > 0 && c.counts.occupying[i] >= c.maxPerInstance {
+			c.maxPerInstance > 0 && c.counts.occupying.Of(i) >= c.maxPerInstance {
 			continue
 		}
 		if next.feasibility = c.feasibilityOf(int(i)); c.isBetterThan(next, best) {
@@ -224,7 +241,7 @@ func drawAmongTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 
 func (x *sortedIndex) eachTiedInstance(region, first int32, f func(int32)) {
 	begun := false
 	for _, b := range x.runs[region].blocks[x.blocks[first].position:] {
-		for _, i := range b.instances {
+		for _, i := range b.instances[:b.count] {
 			if begun = begun || i == first; !begun {
 				continue
 			}

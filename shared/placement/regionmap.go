@@ -131,7 +131,7 @@ func (m *regionMap) findOrAddRegion(i int, v *snapshot.InstanceView) int32 {
 func (m *regionMap) updateInstance(i int, c *columns) {
 	m.growRegions(len(c.views))
 	for _, groups := range m.groupCounts {
-		groups.addTasksOn(i, -int64(groups.owner.active[int32(i)]))
+		groups.addTasksOn(i, -int64(groups.owner.active.Of(int32(i))))
 	}
 	for level := range m.groupOf {
 		m.groupOf[level][i] = -1
@@ -141,7 +141,7 @@ func (m *regionMap) updateInstance(i int, c *columns) {
 		return
 	}
 	for _, groups := range m.groupCounts {
-		groups.addTasksOn(i, int64(groups.owner.active[int32(i)]))
+		groups.addTasksOn(i, int64(groups.owner.active.Of(int32(i))))
 	}
 }
 

@@ -99,7 +99,7 @@ func (s *shape) feasibilityOf(i int) feasibility {
 // instanceFeasibility is feasibilityOf without what depends on other instances, too: the limits of
 // the application.
 func (s *shape) instanceFeasibility(i int) feasibility {
-	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.takesTasks[i] || !s.matcher.matchesInstance(i) ||
+	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.usages[i].takesTasks || !s.matcher.matchesInstance(i) ||
 		s.engine.isHeldBack(i) {
 		return infeasible
 	}
@@ -111,11 +111,11 @@ func (s *shape) instanceFeasibility(i int) feasibility {
 	return s.roomInMetrics(i)
 }
 
-func (s *shape) hasCPU(i int) bool { return s.engine.cpu[i] >= s.spec.Needs.CPU }
+func (s *shape) hasCPU(i int) bool { return s.engine.usages[i].cpu >= s.spec.Needs.CPU }
 
-func (s *shape) hasMemory(i int) bool { return s.engine.memory[i] >= s.spec.Needs.Memory }
+func (s *shape) hasMemory(i int) bool { return s.engine.usages[i].memory >= s.spec.Needs.Memory }
 
-func (s *shape) hasENIs(i int) bool { return s.engine.enis[i] >= int(s.spec.Needs.ENIs) }
+func (s *shape) hasENIs(i int) bool { return s.engine.usages[i].enis >= int(s.spec.Needs.ENIs) }
 
 func (s *shape) hasPorts(i int) bool { return s.firstTakenPort(i) < 0 }
 
@@ -123,7 +123,7 @@ func (s *shape) hasPorts(i int) bool { return s.firstTakenPort(i) < 0 }
 // has the same ports.
 func (s *shape) firstTakenPort(i int) int {
 	for n, p := range s.spec.Ports {
-		if s.engine.overlay.placedCountOn(i) > 0 || s.engine.portBits[i]&portBitOf(p) != 0 &&
+		if s.engine.overlay.placedCountOn(i) > 0 || s.engine.usages[i].portBits&portBitOf(p) != 0 &&
 			s.engine.views[i].UsesPort(p) {
 			return n
 		}
@@ -135,9 +135,10 @@ func (s *shape) hasGPUs(i int) bool { return s.usableDevices(i) >= s.spec.Needs.
 
 // usableDevices returns how many devices have the share that a task needs of each.
 func (s *shape) usableDevices(i int) int {
-	n, per := int(s.engine.wholeGPUs[i]), s.spec.Needs.PerGPU()
+	u, per := &s.engine.usages[i], s.spec.Needs.PerGPU()
+	n := int(u.wholeGPUs)
 	switch {
-	case per >= cluster.WholeGPU || int(s.engine.largestShare[i]) < per:
+	case per >= cluster.WholeGPU || int(u.largestShare) < per:
 		return n
 	case s.spec.Needs.GPUs == 1:
 		return n + 1
@@ -154,13 +155,13 @@ func (s *shape) usableDevices(i int) int {
 func (s *shape) roomInMetrics(i int) feasibility {
 	out := unbuffered
 	for _, d := range s.demands {
-		metric := &s.engine.metrics[d.metric]
-		load, added := metric.load[i]+metric.reserved[i], s.application.addedLoad(i, d.metric, d.load)
+		metric := &s.engine.metrics[d.metric][i]
+		load, added := metric.load+metric.reserved, s.application.addedLoad(i, d.metric, d.load)
 		switch {
 		case added == 0: // it fits into what its application has reserved
-		case added > metric.total[i]-load:
+		case added > metric.total-load:
 			return infeasible
-		case added > metric.unbuffered[i]-load:
+		case added > metric.unbuffered-load:
 			out = buffered
 		}
 	}

@@ -3,6 +3,7 @@ package placement
 import (
 	"math"
 	"slices"
+	"unsafe"
 )
 
 // A sortedIndex has the instances of each region in the order in which tasks prefer them: the first
@@ -15,16 +16,17 @@ import (
 // docs/decisions/021-candidate-index.md has the measurements.
 type sortedIndex struct {
 	engine          *Engine
-	columns         []*[]int64 // compared in this order; then the ids
+	columns         []indexColumn // compared in this order; then the ids
 	regionMap       *regionMap
 	regionsRevision int     // of the region map
+	labelsRevision  int     // of the engine's columns
 	logPosition     uint64  // in the change log
 	dirty           []int32 // instances to check again that the log does not name
 	built           bool
 	runs            []run    // by region
-	heads           []int32  // by region, the first instance or -1
+	heads           []head   // by region
 	blocks          []*block // by instance, nil if it is not in the index
-	cpuPerMiB       int64    // in the cluster, see [freeResources.scarcerOf]
+	cpuPerMiB       int64    // in the cluster, see [freeResources]
 	spareBlocks     []*block
 	// scored is the shape whose scores are compared, or nil. The index then has only instances that
 	// are feasible for it.
@@ -33,37 +35,23 @@ type sortedIndex struct {
 	epoch  uint64 // of the scorer
 }
 
-// A run has the instances of a region, in blocks.
-type run struct {
-	blocks []*block
-	maxima []blockMaximum // per block, side by side to be scanned quickly
+// An indexColumn is a number of each instance that the index is sorted by: a field of its usage, or
+// a value of a slice.
+type indexColumn struct {
+	field  usageField
+	values *[]int64 // nil for a field
 }
 
-// A block is a few instances that follow one another.
-type block struct {
-	instances []int32
-	free      []freeResources // of the instances, by position
-	position  int             // in the run
+// A rank is where an instance belongs in its run. The index keeps a copy beside each instance:
+// otherwise each comparison would read the usages of two instances, which are in no cache. Columns
+// from the third on, which few orders have, are read where the first two are equal.
+type rank struct{ first, second, label int64 }
+
+// A head is the first instance of a run, or -1, and its rank.
+type head struct {
+	rank
+	instance int32
 }
-
-// freeResources is how much CPU and memory an instance has free.
-type freeResources struct{ cpu, memory int64 }
-
-// A blockMaximum has the most CPU, the most memory, and the most of the scarcer of both that any
-// instance of a block has free. The last one skips blocks that have an instance with enough CPU and
-// another with enough memory, but none with both.
-type blockMaximum struct {
-	freeResources
-	scarcer int64
-	stale   bool // must be computed again
-}
-
-// scarcerOf returns the scarcer of the two in MiB, converting CPU by the cluster's ratio. A task
-// that needs more than this does not fit.
-func (f freeResources) scarcerOf(unit int64) int64 { return min(f.cpu/unit, f.memory) }
-
-// maxBlock is the most instances of a block.
-const maxBlock = 24
 
 // sharedIndexFor returns the index for all choosers that compare instances by the same columns or
 // scores.
@@ -92,11 +80,11 @@ func newSortedIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts)
 	for at := range s.order.steps {
 		switch step := &s.order.steps[at]; {
 		case step.kind == byColumn:
-			x.columns = append(x.columns, step.column)
+			x.columns = append(x.columns, indexColumn{field: step.field})
 		case step.kind == byScore:
-			x.columns, x.scored = append(x.columns, &x.scores), s
+			x.columns, x.scored = append(x.columns, indexColumn{values: &x.scores}), s
 		case step.kind == byCount && owner != nil:
-			x.columns = append(x.columns, &owner.dense)
+			x.columns = append(x.columns, indexColumn{values: &owner.dense})
 		}
 	}
 	return x
@@ -106,7 +94,7 @@ func newSortedIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts)
 // any, because a search among instances out of order would go wrong.
 func (x *sortedIndex) followChanges() {
 	n := len(x.engine.views)
-	if !x.built || x.regionsRevision != x.regionMap.revision ||
+	if !x.built || x.regionsRevision != x.regionMap.revision || x.labelsRevision != x.engine.labelsRevision ||
 		!x.engine.changes.coversChangesSince(x.logPosition, n) ||
 		x.scored != nil &&
 			x.epoch != x.scored.order.scorer.Epoch() {
@@ -143,38 +131,48 @@ func (x *sortedIndex) rebuildIndex() {
 		x.epoch = x.scored.order.scorer.Epoch()
 	}
 	x.runs, x.blocks = make([]run, len(x.regionMap.regions)), make([]*block, n)
-	all := make([]int32, 0, n)
+	x.spareBlocks = x.spareBlocks[:0]
+	all, ranks := make([]int32, 0, n), make([]rank, n)
 	cpu, memory := int64(0), int64(1)
 	for i := range n {
 		if x.qualifiesForIndex(i) {
-			all = append(all, int32(i))
+			all, ranks[i] = append(all, int32(i)), x.rankOf(int32(i))
 			cpu, memory = cpu+x.engine.views[i].Registered.CPU>>10, memory+x.engine.views[i].Registered.Memory>>10
 		}
 	}
 	x.cpuPerMiB = max(1, cpu/memory)
-	slices.SortFunc(all, x.compareInstances)
+	slices.SortFunc(all, func(i, j int32) int {
+		if x.isBefore(&ranks[i], i, &ranks[j], j) {
+			return -1
+		}
+		return 1
+	})
 	for _, i := range all {
-		r := &x.runs[x.regionMap.regionOf[i]]
+		region := x.regionMap.regionOf[i]
+		r := &x.runs[region]
 		last := len(r.blocks) - 1
-		if last < 0 || len(r.blocks[last].instances) == maxBlock*3/4 {
-			r.insertBlock(last+1, x.newEmptyBlock())
+		if last < 0 || r.blocks[last].count == maxBlock*3/4 {
 			last++
+			r.insertBlock(last, x.newEmptyBlock())
 		}
 		b := r.blocks[last]
-		b.instances, b.free = append(b.instances, i), append(b.free, x.freeResourcesOf(i))
+		if b.insertAt(b.count, i, ranks[i], x.freeResourcesOf(i)); b.count == 1 {
+			r.firsts[last] = ranks[i]
+		}
 		x.blocks[i] = b
 	}
-	x.heads = make([]int32, len(x.runs))
+	x.heads = make([]head, len(x.runs))
 	for region := range x.runs {
 		x.heads[region] = x.runs[region].firstInstance()
 	}
 	x.built, x.regionsRevision, x.logPosition, x.dirty = true, x.regionMap.revision, x.engine.changes.end, x.dirty[:0]
+	x.labelsRevision = x.engine.labelsRevision
 }
 
 // qualifiesForIndex reports whether the instance belongs in the index. With scores, it also
 // computes the instance's.
 func (x *sortedIndex) qualifiesForIndex(i int) bool {
-	if !x.engine.takesTasks[i] || x.regionMap.regionOf[i] < 0 {
+	if !x.engine.usages[i].takesTasks || x.regionMap.regionOf[i] < 0 {
 		return false
 	}
 	if x.scored == nil {
@@ -197,28 +195,52 @@ func orderedBits(f float64) int64 {
 	return bits
 }
 
-// compareInstances is negative if, within a region, a task prefers i to j.
-func (x *sortedIndex) compareInstances(i, j int32) int {
-	if x.ranksBefore(i, j) {
-		return -1
+// valueOf returns what the column at a position has of the instance.
+func (x *sortedIndex) valueOf(at int, i int32) int64 {
+	if c := &x.columns[at]; c.values != nil {
+		return (*c.values)[i]
 	}
-	return 1
+	return x.engine.usages[i].valueOf(x.columns[at].field)
+}
+
+// rankOf returns the rank that the instance has now.
+func (x *sortedIndex) rankOf(i int32) rank {
+	r := rank{label: x.engine.idLabel[i]}
+	if len(x.columns) > 0 {
+		r.first = x.valueOf(0, i)
+	}
+	if len(x.columns) > 1 {
+		r.second = x.valueOf(1, i)
+	}
+	return r
+}
+
+// isBefore reports whether, within a region, a task prefers i to j, which have the ranks a and b.
+func (x *sortedIndex) isBefore(a *rank, i int32, b *rank, j int32) bool {
+	if a.first != b.first {
+		return a.first < b.first
+	}
+	if a.second != b.second {
+		return a.second < b.second
+	}
+	for at := 2; at < len(x.columns); at++ {
+		if p, q := x.valueOf(at, i), x.valueOf(at, j); p != q {
+			return p < q
+		}
+	}
+	return a.label < b.label
 }
 
 // ranksBefore reports whether, within a region, a task prefers i to j.
 func (x *sortedIndex) ranksBefore(i, j int32) bool {
-	for _, column := range x.columns {
-		if a, b := (*column)[i], (*column)[j]; a != b {
-			return a < b
-		}
-	}
-	return x.engine.hasLowerID(i, j)
+	a, b := x.rankOf(i), x.rankOf(j)
+	return x.isBefore(&a, i, &b, j)
 }
 
 // tiesExceptForID reports whether only the ids tell two instances of a region apart.
 func (x *sortedIndex) tiesExceptForID(i, j int32) bool {
-	for _, column := range x.columns {
-		if (*column)[i] != (*column)[j] {
+	for at := range x.columns {
+		if x.valueOf(at, i) != x.valueOf(at, j) {
 			return false
 		}
 	}
@@ -254,16 +276,20 @@ func (x *sortedIndex) removeInstance(i int32) {
 	x.blocks[i] = nil
 	region := x.regionMap.regionOf[i]
 	r := &x.runs[region]
-	at := slices.Index(b.instances, i)
-	b.instances, b.free = slices.Delete(b.instances, at, at+1), slices.Delete(b.free, at, at+1)
-	r.maxima[b.position].stale = true
-	if b.position+1 < len(r.blocks) && len(b.instances)+len(r.blocks[b.position+1].instances) <= maxBlock/2 {
+	at := b.find(i)
+	r.removeFromMaxima(b.position, b.free[at])
+	b.removeAt(at)
+	switch {
+	case b.position+1 < len(r.blocks) && b.count+r.blocks[b.position+1].count <= maxBlock/2:
 		x.mergeNext(r, b)
-	} else if len(b.instances) == 0 {
+	case b.count == 0:
 		r.removeBlock(b.position)
-		x.recycleBlock(b)
+		x.spareBlocks = append(x.spareBlocks, b)
 	}
-	if x.heads[region] == i {
+	if b.count > 0 && at == 0 {
+		r.firsts[b.position] = b.ranks[0]
+	}
+	if x.heads[region].instance == i {
 		x.heads[region] = r.firstInstance()
 	}
 }
@@ -271,28 +297,25 @@ func (x *sortedIndex) removeInstance(i int32) {
 // mergeNext moves the instances of the next block into b.
 func (x *sortedIndex) mergeNext(r *run, b *block) {
 	next := r.blocks[b.position+1]
-	for _, i := range next.instances {
+	for _, i := range next.instances[:next.count] {
 		x.blocks[i] = b
 	}
-	b.instances, b.free = append(b.instances, next.instances...), append(b.free, next.free...)
+	b.appendFrom(next, 0)
+	r.markStale(b.position)
 	r.removeBlock(next.position)
-	x.recycleBlock(next)
+	next.count = 0
+	x.spareBlocks = append(x.spareBlocks, next)
+	r.firsts[b.position] = b.ranks[0]
 }
 
-// recycleBlock keeps a block for reuse.
-func (x *sortedIndex) recycleBlock(b *block) {
-	b.instances, b.free = b.instances[:0], b.free[:0]
-	x.spareBlocks = append(x.spareBlocks, b)
-}
-
-// newEmptyBlock returns an empty block with full capacity.
+// newEmptyBlock returns an empty block.
 func (x *sortedIndex) newEmptyBlock() *block {
 	if n := len(x.spareBlocks); n > 0 {
 		b := x.spareBlocks[n-1]
 		x.spareBlocks = x.spareBlocks[:n-1]
 		return b
 	}
-	return &block{instances: make([]int32, 0, maxBlock+1), free: make([]freeResources, 0, maxBlock+1)}
+	return &block{}
 }
 
 // insertInstance inserts the instance where it belongs now. A block that becomes too large is split
@@ -306,31 +329,42 @@ func (x *sortedIndex) insertInstance(i int32) {
 	if len(r.blocks) == 0 {
 		r.insertBlock(0, x.newEmptyBlock())
 	}
-	b := r.blocks[x.blockPositionFor(r, i)]
-	at, _ := slices.BinarySearchFunc(b.instances, i, x.compareInstances)
-	b.instances, b.free = slices.Insert(b.instances, at, i), slices.Insert(b.free, at, x.freeResourcesOf(i))
+	own, free := x.rankOf(i), x.freeResourcesOf(i)
+	b := r.blocks[x.blockPositionFor(r, &own, i)]
+	at := 0
+	for at < b.count && x.isBefore(&b.ranks[at], b.instances[at], &own, i) {
+		at++
+	}
+	b.insertAt(at, i, own, free)
 	x.blocks[i] = b
-	r.maxima[b.position].stale = true
-	x.heads[region] = r.firstInstance()
-	if len(b.instances) <= maxBlock {
+	r.addToMaxima(b.position, free)
+	if at == 0 {
+		r.firsts[b.position] = own
+		if b.position == 0 {
+			x.heads[region] = head{own, i}
+		}
+	}
+	if b.count <= maxBlock {
 		return
 	}
 	const half = maxBlock / 2
 	rest := x.newEmptyBlock()
-	rest.instances, rest.free = append(rest.instances, b.instances[half:]...), append(rest.free, b.free[half:]...)
-	b.instances, b.free = b.instances[:half], b.free[:half]
-	for _, j := range rest.instances {
+	rest.appendFrom(b, half)
+	b.count = half
+	for _, j := range rest.instances[:rest.count] {
 		x.blocks[j] = rest
 	}
+	r.markStale(b.position)
 	r.insertBlock(b.position+1, rest)
+	r.firsts[rest.position] = rest.ranks[0]
 }
 
 // blockPositionFor returns the position of the last block that begins before the instance, or 0.
-func (x *sortedIndex) blockPositionFor(r *run, i int32) int {
+func (x *sortedIndex) blockPositionFor(r *run, own *rank, i int32) int {
 	from, to := 0, len(r.blocks)-1
 	for from < to {
 		middle := (from + to + 1) / 2
-		if x.ranksBefore(r.blocks[middle].instances[0], i) {
+		if x.isBefore(&r.firsts[middle], r.blocks[middle].instances[0], own, i) {
 			from = middle
 		} else {
 			to = middle - 1
@@ -339,54 +373,17 @@ func (x *sortedIndex) blockPositionFor(r *run, i int32) int {
 	return from
 }
 
+// freeResourcesOf returns what the instance has free.
 func (x *sortedIndex) freeResourcesOf(i int32) freeResources {
-	return freeResources{x.engine.cpu[i], x.engine.memory[i]}
+	u := &x.engine.usages[i]
+	return newFreeResources(u.cpu, u.memory, x.cpuPerMiB)
 }
 
 // estimateMemory estimates the bytes that the index takes.
 func (x *sortedIndex) estimateMemory() int {
-	out := 1024 + 48*len(x.blocks) + 8*len(x.scores) // per instance: which block, and its place in it
+	out := 1024 + 8*len(x.blocks) + 8*len(x.scores) + len(x.heads)*int(unsafe.Sizeof(head{})+unsafe.Sizeof(run{}))
 	for at := range x.runs {
-		out += 64 * len(x.runs[at].blocks)
+		out += (blockSize + 80) * len(x.runs[at].blocks)
 	}
-	return out
-}
-
-// firstInstance returns the first instance of the run, or -1.
-func (r *run) firstInstance() int32 {
-	if len(r.blocks) == 0 {
-		return -1
-	}
-	return r.blocks[0].instances[0]
-}
-
-func (r *run) insertBlock(at int, b *block) {
-	r.blocks, r.maxima = slices.Insert(r.blocks, at, b), slices.Insert(r.maxima, at, blockMaximum{stale: true})
-	r.renumberFrom(at)
-}
-
-func (r *run) removeBlock(at int) {
-	r.blocks, r.maxima = slices.Delete(r.blocks, at, at+1), slices.Delete(r.maxima, at, at+1)
-	r.renumberFrom(at)
-}
-
-// renumberFrom sets the positions of the blocks from one on.
-func (r *run) renumberFrom(from int) {
-	for at := from; at < len(r.blocks); at++ {
-		r.blocks[at].position = at
-	}
-}
-
-// maximumOf returns a block's maximum, computing it if the block has changed.
-func (r *run) maximumOf(at int, unit int64) *blockMaximum {
-	if !r.maxima[at].stale {
-		return &r.maxima[at]
-	}
-	most := r.blocks[at].free[0]
-	both := most.scarcerOf(unit)
-	for _, f := range r.blocks[at].free {
-		most.cpu, most.memory, both = max(most.cpu, f.cpu), max(most.memory, f.memory), max(both, f.scarcerOf(unit))
-	}
-	r.maxima[at] = blockMaximum{freeResources: most, scarcer: both}
-	return &r.maxima[at]
+	return out + blockSize*len(x.spareBlocks)
 }

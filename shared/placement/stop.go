@@ -106,7 +106,7 @@ func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
 // isReplaced reports whether all tasks there are replaced already: to the domain rules it is as if
 // they had stopped.
 func (s *stopSelection) isReplaced(here *stopCandidates) bool {
-	return s.chooser.domains != nil && here.region >= 0 && s.chooser.counts.active[here.instance] == 0
+	return s.chooser.domains != nil && here.region >= 0 && s.chooser.counts.active.Of(here.instance) == 0
 }
 
 // groupByInstance groups the tasks by instance, in the order of the first one of each.
@@ -195,17 +195,17 @@ func (s *stopSelection) stepValue(p *step, here *stopCandidates) int64 {
 	c := s.chooser
 	switch {
 	case p.kind == byCount && here.instance >= 0:
-		return int64(c.counts.active[here.instance])
+		return int64(c.counts.active.Of(here.instance))
 	case p.kind == byCount:
 		return 0
 	case here.region < 0:
 		return math.MinInt64 // unknown instance: last to stop
 	}
 	free := c.stepValue(p, here.instance, here.region)
-	switch p.column {
-	case &c.engine.cpu:
+	switch p.field {
+	case freeCPU:
 		free += here.tasks[0].Needs.CPU
-	case &c.engine.memory:
+	case freeMemory:
 		free += here.tasks[0].Needs.Memory
 	}
 	return free
@@ -215,10 +215,10 @@ func (s *stopSelection) stepValue(p *step, here *stopCandidates) int64 {
 func (s *stopSelection) compareNeeds(a, b *cluster.Task) int {
 	c := s.chooser
 	for _, p := range c.order.steps[:c.order.preferences] {
-		if p.column == &c.engine.cpu && a.Needs.CPU != b.Needs.CPU {
+		if p.field == freeCPU && a.Needs.CPU != b.Needs.CPU {
 			return cmp.Compare(b.Needs.CPU, a.Needs.CPU)
 		}
-		if p.column == &c.engine.memory && a.Needs.Memory != b.Needs.Memory {
+		if p.field == freeMemory && a.Needs.Memory != b.Needs.Memory {
 			return cmp.Compare(b.Needs.Memory, a.Needs.Memory)
 		}
 	}

@@ -48,7 +48,7 @@ func (e *Engine) UnusableInstances(services []ServiceSpec) []UnusableInstance {
 	}
 	var out []UnusableInstance
 	for i, v := range e.views {
-		if !e.inCluster[i] || used[i] || !e.takesTasks[i] {
+		if !e.inCluster[i] || used[i] || !e.usages[i].takesTasks {
 			continue
 		}
 		u := UnusableInstance{v.ID, "it does not meet the requirements of any service"}
