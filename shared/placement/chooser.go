@@ -284,6 +284,7 @@ func dropUnusedCaches(e *Engine) {
 	deleteUnused(e.caches.templates, used)
 	deleteUnused(e.caches.rejections, used)
 	clear(e.caches.countsByOwner)
+	clear(e.caches.numberedCounts)
 	isUnused := func(g *groupCounts) bool { return !used[g] }
 	for _, counts := range e.caches.counts {
 		e.caches.countsByOwner[counts.owner] = append(e.caches.countsByOwner[counts.owner], counts)

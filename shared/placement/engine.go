@@ -20,7 +20,7 @@ type Engine struct {
 	overlay     overlay
 	positions   positionArena // allocates lists of GPU devices
 	subject     subject
-	onChange    func(index int, owner string)
+	onChange    func(index int, owner *snapshot.Owner)
 	changedRows []int // instances whose rows changed during the current Sync
 	heldBack    []int // instances that get no task in the current call
 	observer    Observer
@@ -37,6 +37,9 @@ type Engine struct {
 type engineCaches struct {
 	counts        map[ownerKey]*ownerCounts
 	countsByOwner map[string][]*ownerCounts // by owner
+	// numberedCounts has countsByOwner once more, by the owner's number: each change of a task asks
+	// for it. An owner that is not known there is looked up by its name.
+	numberedCounts []numberedCounts
 	regionMaps    map[string]*regionMap
 	constraints   map[string]*constraintColumn // by the expression's text
 	masks         map[string]*staticMask
@@ -124,7 +127,7 @@ func (e *Engine) Sync() {
 }
 
 // applyChange applies one change of an instance; for the arguments see [Observer].
-func (e *Engine) applyChange(i int, owner string) {
+func (e *Engine) applyChange(i int, by *snapshot.Owner) {
 	dense := e.snap.InstancesByIndex()
 	if i >= len(e.views) {
 		growEngine(e, len(dense))
@@ -140,18 +143,33 @@ func (e *Engine) applyChange(i int, owner string) {
 		e.observeUsage(i, v, 0)
 	}
 	countApplications(e, i, nil, 0)
-	if moved || owner == "" {
-		for _, counts := range e.caches.counts {
-			counts.recountInstance(e.snap, i, v)
-		}
-	} else {
-		for _, counts := range e.caches.countsByOwner[owner] {
-			counts.recountInstance(e.snap, i, v)
-		}
-	}
+	recountTasks(e, i, v, moved, by)
 	e.changes.addChange(i)
 	if e.observer != nil {
+		owner := ""
+		if by != nil {
+			owner = by.Name()
+		}
 		e.observer.InstanceChanged(i, owner, freed)
+	}
+}
+
+// recountTasks counts tasks on the instance again: those of the owner, or if all may have changed,
+// those of every owner.
+func recountTasks(e *Engine, i int, v *snapshot.InstanceView, all bool, by *snapshot.Owner) {
+	switch {
+	case all || by == nil:
+		for _, counts := range e.caches.counts {
+			counts.recountInstance(e.snap.SpreadOf(counts.owner, counts.group), i, v)
+		}
+	case by.Number() < 0:
+		for _, counts := range e.caches.countsByOwner[by.Name()] {
+			counts.recountInstance(e.snap.SpreadOf(counts.owner, counts.group), i, v)
+		}
+	default:
+		for _, counts := range numberedCountsOf(e, by) {
+			counts.recountInstance(by.SpreadOf(counts.group), i, v)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ func ownerCountsFor(e *Engine, owner, group string, exclusive bool) *ownerCounts
 		counts = &ownerCounts{ownerKey: key}
 		e.caches.counts[key] = counts
 		e.caches.countsByOwner[owner] = append(e.caches.countsByOwner[owner], counts)
+		clear(e.caches.numberedCounts)
 		counts.recountAll(e)
 	}
 	if exclusive && !counts.countsOccupying {
@@ -48,7 +49,7 @@ func (counts *ownerCounts) recountAll(e *Engine) {
 	for _, task := range e.snap.TasksOf(counts.owner) {
 		if v := e.snap.Instances[task.Instance]; v != nil && !seen[v.ID] {
 			seen[v.ID] = true
-			counts.recountInstance(e.snap, v.Index, v)
+			counts.recountInstance(e.snap.SpreadOf(counts.owner, counts.group), v.Index, v)
 		}
 	}
 }
@@ -58,9 +59,25 @@ func (counts *ownerCounts) includesTask(task *cluster.Task) bool {
 	return counts.group == "" || counts.group == task.Group
 }
 
-// recountInstance counts the instance's tasks again.
-func (counts *ownerCounts) recountInstance(s *snapshot.Snapshot, i int, v *snapshot.InstanceView) {
-	c := s.SpreadOf(counts.owner, counts.group)
+// numberedCounts are the counts of the owner that has a number.
+type numberedCounts struct {
+	owner  *snapshot.Owner
+	counts []*ownerCounts
+}
+
+// numberedCountsOf returns all counts of an owner that has a number.
+func numberedCountsOf(e *Engine, owner *snapshot.Owner) []*ownerCounts {
+	n := owner.Number()
+	growSlice(&e.caches.numberedCounts, n+1)
+	at := &e.caches.numberedCounts[n]
+	if at.owner != owner { // another one had the number before
+		*at = numberedCounts{owner, e.caches.countsByOwner[owner.Name()]}
+	}
+	return at.counts
+}
+
+// recountInstance counts the tasks of the owner's spread on the instance again.
+func (counts *ownerCounts) recountInstance(c *snapshot.TaskSpread, i int, v *snapshot.InstanceView) {
 	active := int32(c.TasksOn(v))
 	counts.addActive(i, active-counts.active.Of(int32(i)))
 	if counts.countsOccupying {

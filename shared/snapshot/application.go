@@ -99,7 +99,7 @@ func setApplicationOf(s *Snapshot, owner, name string) {
 	}
 	for _, t := range s.TasksOf(owner) {
 		if v := s.Instances[t.Instance]; v != nil && t.HoldsCapacity() {
-			s.journal.addChange(v.Index, "")
+			s.journal.addChange(v.Index, nil)
 		}
 	}
 }

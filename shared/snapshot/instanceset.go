@@ -54,21 +54,21 @@ func (x *instanceSet) dropUnknown(v *InstanceView) {
 func (x *instanceSet) markChanged(v *InstanceView) {
 	x.statics++
 	v.StaticRev = x.statics
-	x.journal.addChange(v.Index, "")
+	x.journal.addChange(v.Index, nil)
 }
 
 // Reserve keeps CPU, memory and ENIs of instances free for future tasks of an owner (S4), replacing
 // what it reserved before. Placement gives reserved capacity to no task, not even to the owner's.
 func (x *instanceSet) Reserve(owner string, on map[*InstanceView]cluster.Resources) {
-	old := x.reserved[owner]
+	old, by := x.reserved[owner], &Owner{name: owner, number: -1}
 	for v, was := range old {
 		if on[v] != was {
-			x.reserveOn(v, was, owner, -1)
+			x.reserveOn(v, was, by, -1)
 		}
 	}
 	for v, is := range on {
 		if old[v] != is {
-			x.reserveOn(v, is, owner, 1)
+			x.reserveOn(v, is, by, 1)
 		}
 	}
 	delete(x.reserved, owner)
@@ -83,7 +83,7 @@ func (x *instanceSet) Reservations(owner string) map[*InstanceView]cluster.Resou
 }
 
 // reserveOn adds (sign 1) or subtracts (-1) a reservation on one instance.
-func (x *instanceSet) reserveOn(v *InstanceView, what cluster.Resources, owner string, sign int) {
+func (x *instanceSet) reserveOn(v *InstanceView, what cluster.Resources, owner *Owner, sign int) {
 	if v.reserved == nil {
 		v.reserved = new(cluster.Resources) // few instances ever have any
 	}
@@ -101,12 +101,12 @@ func (x *instanceSet) ChangeSeq() uint64 { return x.journal.seq }
 
 // ChangedSince calls f for each change after the sequence number, oldest first. index is the
 // [InstanceView.Index] of the changed instance, and owner the owner of the task that changed on it.
-// If owner is empty, anything may have changed: the instance's row, its limits, its loads, or that
+// If owner is nil, anything may have changed: the instance's row, its limits, its loads, or that
 // it is in the snapshot at all.
 //
 // It calls nothing and returns false if the journal no longer reaches back that far. Then every
 // instance may have changed.
-func (x *instanceSet) ChangedSince(seq uint64, f func(index int, owner string)) bool {
+func (x *instanceSet) ChangedSince(seq uint64, f func(index int, owner *Owner)) bool {
 	j := &x.journal
 	if seq > j.seq || j.seq-seq > uint64(len(j.changes)) {
 		return false

@@ -11,11 +11,11 @@ type journal struct {
 }
 
 type change struct {
-	owner string
+	owner *Owner
 	index int32
 }
 
-func (j *journal) addChange(index int, owner string) {
+func (j *journal) addChange(index int, owner *Owner) {
 	c := change{owner, int32(index)}
 	if len(j.changes) < journalSize {
 		j.changes = append(j.changes, c)

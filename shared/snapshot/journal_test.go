@@ -19,7 +19,13 @@ import (
 // changes returns what the journal has since seq, as "index owner", each once.
 func changes(s *snapshot.Snapshot, seq uint64) map[string]bool {
 	out := map[string]bool{}
-	s.ChangedSince(seq, func(index int, owner string) { out[fmt.Sprint(index, " ", owner)] = true })
+	s.ChangedSince(seq, func(index int, owner *snapshot.Owner) {
+		name := ""
+		if owner != nil {
+			name = owner.Name()
+		}
+		out[fmt.Sprint(index, " ", name)] = true
+	})
 	return out
 }
 
@@ -86,7 +92,7 @@ func TestJournalHasEveryChange(t *testing.T) {
 			before, seq := faces(s), s.ChangeSeq()
 			s.ApplyRecord(genChange(t, int64(n+1)))
 			told := map[int]bool{}
-			if !s.ChangedSince(seq, func(index int, _ string) { told[index] = true }) {
+			if !s.ChangedSince(seq, func(index int, _ *snapshot.Owner) { told[index] = true }) {
 				t.Fatal("the journal forgot at once")
 			}
 			for i, after := range faces(s) {
@@ -149,12 +155,12 @@ func TestJournal(t *testing.T) {
 		for rev := range int64(40_000) {
 			s.Put(ofWeb("t", []string{"i-1", "i-2"}[rev%2], rev+10))
 		}
-		expect(t, "long ago", s.ChangedSince(seq, func(int, string) { t.Fatal("told of a change") }), false)
+		expect(t, "long ago", s.ChangedSince(seq, func(int, *snapshot.Owner) { t.Fatal("told of a change") }), false)
 		n := 0
-		expect(t, "recently", s.ChangedSince(s.ChangeSeq()-30_000, func(int, string) { n++ }), true)
+		expect(t, "recently", s.ChangedSince(s.ChangeSeq()-30_000, func(int, *snapshot.Owner) { n++ }), true)
 		expect(t, "changes", n, 30_000)
-		expect(t, "now", s.ChangedSince(s.ChangeSeq(), func(int, string) { t.Fatal("told of a change") }), true)
-		expect(t, "of another snapshot", s.ChangedSince(s.ChangeSeq()+1, func(int, string) {}), false)
+		expect(t, "now", s.ChangedSince(s.ChangeSeq(), func(int, *snapshot.Owner) { t.Fatal("told of a change") }), true)
+		expect(t, "of another snapshot", s.ChangedSince(s.ChangeSeq()+1, func(int, *snapshot.Owner) {}), false)
 	})
 }
 

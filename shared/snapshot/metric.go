@@ -55,7 +55,7 @@ func (s *Snapshot) LoadsOf(t *cluster.Task, f func(metric int, load int64)) {
 }
 
 // loadsOf is [Snapshot.LoadsOf] for callers that know the owner.
-func (s *Snapshot) loadsOf(t *cluster.Task, o *owner, f func(metric int, load int64)) {
+func (s *Snapshot) loadsOf(t *cluster.Task, o *Owner, f func(metric int, load int64)) {
 	defaults := t.OwnMetrics()
 	if o != nil && t.Service != "" {
 		defaults = o.metrics
@@ -73,7 +73,7 @@ func (s *Snapshot) loadsOf(t *cluster.Task, o *owner, f func(metric int, load in
 }
 
 // countLoads adds (sign 1) or subtracts (-1) the task's loads on the instance.
-func (s *Snapshot) countLoads(v *InstanceView, o *owner, t *cluster.Task, sign int) {
+func (s *Snapshot) countLoads(v *InstanceView, o *Owner, t *cluster.Task, sign int) {
 	s.loadsOf(t, o, func(metric int, load int64) {
 		if missing := metric + 1 - len(v.Loads); missing > 0 {
 			v.Loads = append(v.Loads, make([]int64, missing)...)
@@ -94,12 +94,12 @@ func (s *Snapshot) setMetrics(short string, metrics []cluster.Metric) {
 }
 
 // recountLoads adds (sign 1) or subtracts (-1) the loads of all tasks of an owner.
-func (s *Snapshot) recountLoads(o *owner, sign int) {
+func (s *Snapshot) recountLoads(o *Owner, sign int) {
 	for _, t := range o.tasks {
 		if t.HoldsCapacity() {
 			v := s.viewOf(s, t.Instance)
 			s.countLoads(v, o, t, sign)
-			s.journal.addChange(v.Index, "")
+			s.journal.addChange(v.Index, nil)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type Snapshot struct {
 func NewSnapshot() *Snapshot {
 	return &Snapshot{
 		Definitions: map[string]*cluster.TaskDefinition{}, Requests: map[string]*state.Request{},
-		instanceSet: newInstanceSet(), serviceSet: newServiceSet(), taskSet: taskSet{owners: map[string]*owner{}},
+		instanceSet: newInstanceSet(), serviceSet: newServiceSet(), taskSet: taskSet{owners: map[string]*Owner{}},
 	}
 }
 

@@ -81,11 +81,15 @@ func (x *zoneSet) Zones() []*Zone { return x.zones }
 
 // SpreadOf returns the spread of an owner's tasks, or if group is not empty, of those in the group.
 func (x *taskSet) SpreadOf(owner, group string) *TaskSpread {
-	o := x.owners[owner]
-	switch {
-	case o == nil:
-		return &noTasks
-	case group == "" || o.spread.groups == nil && group == o.spread.group:
+	if o := x.owners[owner]; o != nil {
+		return o.SpreadOf(group)
+	}
+	return &noTasks
+}
+
+// SpreadOf is the snapshot's SpreadOf for the owner.
+func (o *Owner) SpreadOf(group string) *TaskSpread {
+	if group == "" || o.spread.groups == nil && group == o.spread.group {
 		return &o.spread.all
 	}
 	if c := o.spread.groups[group]; c != nil {
@@ -153,7 +157,7 @@ func compareZoneName(z *Zone, name string) int         { return cmp.Compare(z.Na
 func compareInstanceID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
 // countsForSpread reports whether a task that holds capacity counts for spreading.
-func (o *owner) countsForSpread(t *cluster.Task) bool { return t.IsActive() && o.replaced[t.ID] == 0 }
+func (o *Owner) countsForSpread(t *cluster.Task) bool { return t.IsActive() && o.replaced[t.ID] == 0 }
 
 // countTask adds (sign 1) or subtracts (-1) a task on the instance, for all tasks and for its
 // group. counts says whether the task counts for spreading.

@@ -8,11 +8,11 @@ import (
 	"berth/shared/cluster"
 )
 
-// An owner is a service, or the cluster for its standalone tasks, with what is derived from its
+// An Owner is a service, or the cluster for its standalone tasks, with what is derived from its
 // tasks.
-type owner struct {
+type Owner struct {
 	name         string
-	number       int32 // position in [taskSet.numbered]
+	number       int32 // position in [taskSet.numbered]; -1 while it has neither tasks nor default loads
 	provisioning int32 // tasks that wait for an instance
 	tasks        []*cluster.Task
 	hashes       []uint32 // of the tasks' ids: to find their slots without reading the tasks
@@ -23,12 +23,18 @@ type owner struct {
 	replaced map[string]int
 }
 
+// Name returns the short key of the service, or of the cluster's standalone tasks.
+func (o *Owner) Name() string { return o.name }
+
+// Number returns a small number that no other owner of the snapshot has at present, or a negative one.
+func (o *Owner) Number() int { return int(o.number) }
+
 // A taskSet holds the tasks of a cluster by owner and id, and separately those without an instance.
 type taskSet struct {
 	tasks        taskIndex
 	provisioning []*cluster.Task
-	owners       map[string]*owner
-	numbered     []*owner // by number, nil for one that is free
+	owners       map[string]*Owner
+	numbered     []*Owner // by number, nil for one that is free
 	freeNumbers  []int32
 }
 
@@ -81,12 +87,12 @@ func (x *taskSet) HasReplacement(t *cluster.Task) bool {
 }
 
 // ownerOf returns the owner, and adds one that has no tasks or loads yet.
-func (x *taskSet) ownerOf(name string) *owner {
+func (x *taskSet) ownerOf(name string) *Owner {
 	o := x.owners[name]
 	if o != nil {
 		return o
 	}
-	o = &owner{name: name, number: int32(len(x.numbered))}
+	o = &Owner{name: name, number: int32(len(x.numbered))}
 	if last := len(x.freeNumbers) - 1; last >= 0 {
 		o.number, x.freeNumbers = x.freeNumbers[last], x.freeNumbers[:last]
 		x.numbered[o.number] = o
@@ -98,11 +104,12 @@ func (x *taskSet) ownerOf(name string) *owner {
 }
 
 // dropOwner removes an owner that has neither tasks nor default loads.
-func (x *taskSet) dropOwner(o *owner) {
+func (x *taskSet) dropOwner(o *Owner) {
 	if len(o.tasks) == 0 && len(o.metrics) == 0 {
 		delete(x.owners, o.name)
 		x.numbered[o.number] = nil
 		x.freeNumbers = append(x.freeNumbers, o.number)
+		o.number = -1
 	}
 }
 
@@ -191,12 +198,11 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	} else {
 		s.interner.internTask(t, &cluster.Task{TaskSpec: cluster.TaskSpec{Owner: o.name}})
 	}
-	slot := taskSlot{task: t, hash: hashOf(t.ID), owner: o.number, owned: int32(len(o.tasks))}
+	slot := s.tasks.insert(taskSlot{task: t, hash: hashOf(t.ID), owner: o.number, owned: int32(len(o.tasks))})
 	appendSparsely(&o.tasks, t)
 	appendSparsely(&o.hashes, slot.hash)
 	countHealth(s, t, 1)
-	s.placeTask(&slot, o)
-	s.tasks.insert(slot)
+	s.placeTask(slot, o)
 }
 
 // removeTask undoes addTask. It must be given the slot of the task.
@@ -217,7 +223,7 @@ func (s *Snapshot) removeTask(at int) {
 }
 
 // placeTask adds the task to the list by where it is, and to what is counted there.
-func (s *Snapshot) placeTask(slot *taskSlot, o *owner) {
+func (s *Snapshot) placeTask(slot *taskSlot, o *Owner) {
 	t := slot.task
 	if t.Instance == "" {
 		if t.IsProvisioning() {
@@ -242,7 +248,7 @@ func (s *Snapshot) placeTask(slot *taskSlot, o *owner) {
 }
 
 // unplaceTask undoes placeTask, but for an instance that only the task has named.
-func (s *Snapshot) unplaceTask(slot *taskSlot, o *owner) {
+func (s *Snapshot) unplaceTask(slot *taskSlot, o *Owner) {
 	t := slot.task
 	switch {
 	case t.IsProvisioning():
@@ -277,19 +283,20 @@ func removeAt[T any](list *[]T, at int32) T {
 }
 
 // countTask adds (sign 1) or subtracts (-1) what a task of the owner holds on the instance.
-func (s *Snapshot) countTask(t *cluster.Task, o *owner, v *InstanceView, sign int) {
+func (s *Snapshot) countTask(t *cluster.Task, o *Owner, v *InstanceView, sign int) {
 	v.countHeld(t, sign)
 	s.countLoads(v, o, t, sign)
 	o.spread.countTask(t, v, o.countsForSpread(t), sign)
 	if t.Replaces != "" && t.IsActive() {
-		s.countReplacement(o, t.Replaces, sign)
+		s.countReplacement(o, t, sign)
 	}
-	s.journal.addChange(v.Index, o.name)
+	s.journal.addChange(v.Index, o)
 }
 
-// countReplacement notes that one more (sign 1) or one fewer (-1) active task replaces the task
-// with the id. A replaced task stops counting for its service's spread: the two are one.
-func (s *Snapshot) countReplacement(o *owner, id string, sign int) {
+// countReplacement notes that one more (sign 1) or one fewer (-1) active task is there that replaces
+// another. A replaced task stops counting for its service's spread: the two are one.
+func (s *Snapshot) countReplacement(o *Owner, by *cluster.Task, sign int) {
+	id := by.Replaces
 	was := o.replaced[id] > 0
 	if o.replaced == nil {
 		o.replaced = map[string]int{}
@@ -297,11 +304,11 @@ func (s *Snapshot) countReplacement(o *owner, id string, sign int) {
 	addCount(o.replaced, id, sign)
 	is := o.replaced[id] > 0
 	t := s.Task(o.name, id)
-	if was == is || t == nil || !t.HoldsCapacity() || !t.IsActive() {
+	if was == is || t == nil || t == by && sign < 0 || !t.HoldsCapacity() || !t.IsActive() {
 		return
 	}
 	v := s.Instances[t.Instance]
 	o.spread.countTask(t, v, !was, -1)
 	o.spread.countTask(t, v, !is, 1)
-	s.journal.addChange(v.Index, o.name)
+	s.journal.addChange(v.Index, o)
 }

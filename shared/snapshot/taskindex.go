@@ -77,8 +77,8 @@ func (x *taskIndex) slotOf(t *cluster.Task, hash uint32) *taskSlot {
 	}
 }
 
-// insert adds a task that is not in the index.
-func (x *taskIndex) insert(s taskSlot) {
+// insert adds a task that is not in the index, and returns its slot.
+func (x *taskIndex) insert(s taskSlot) *taskSlot {
 	if 4*(x.count+1) > 3*len(x.slots) {
 		slots := x.slots
 		x.slots = make([]taskSlot, max(8, len(slots)+len(slots)/2))
@@ -89,15 +89,16 @@ func (x *taskIndex) insert(s taskSlot) {
 		}
 	}
 	x.count++
-	x.fillSlot(s)
+	return x.fillSlot(s)
 }
 
-func (x *taskIndex) fillSlot(s taskSlot) {
+func (x *taskIndex) fillSlot(s taskSlot) *taskSlot {
 	i := x.homeSlot(s.hash)
 	for x.slots[i].task != nil {
 		i = x.nextSlot(i)
 	}
 	x.slots[i] = s
+	return &x.slots[i]
 }
 
 // removeAt empties a slot. Tasks behind it that the gap would make unreachable move up.

@@ -26,7 +26,7 @@ type Scorer struct {
 	epochLength     uint64 // in changes of the snapshot
 	epoch           uint64 // counts how often the mix was learned
 	seq             uint64 // the snapshot's change count that shapeOfInstance reflects
-	onChange        func(index int, owner string)
+	onChange        func(index int, owner *snapshot.Owner)
 	shapeOfInstance []int32 // by index of the instance, 0 if it must be found out
 	shapes          freeShapes
 	scores          []cachedScore
@@ -38,7 +38,7 @@ type Scorer struct {
 // NewScorer returns a scorer of the snapshot's instances that has learned nothing yet.
 func NewScorer(s *snapshot.Snapshot) *Scorer {
 	p := &Scorer{snap: s}
-	p.onChange = func(index int, _ string) {
+	p.onChange = func(index int, _ *snapshot.Owner) {
 		if index < len(p.shapeOfInstance) {
 			p.shapeOfInstance[index] = 0
 		}
