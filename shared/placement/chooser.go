@@ -56,6 +56,7 @@ func chooserForRequest(e *Engine, r *Request, relaxed relaxation) *chooser {
 		evictChoosers(e)
 	}
 	c.lastUsed, c.strict = e.useCount, r.Unbuffered
+	c.regionMap.followClasses(&e.columns)
 	for _, column := range c.constraints {
 		column.followChanges(e)
 	}
@@ -280,6 +281,7 @@ func dropUnusedCaches(e *Engine) {
 	deleteUnused(e.caches.regionMaps, used)
 	deleteUnused(e.caches.constraints, used)
 	deleteUnused(e.caches.masks, used)
+	e.classes.keepMasks(e.caches.masks)
 	deleteUnused(e.caches.indexes, used)
 	deleteUnused(e.caches.templates, used)
 	deleteUnused(e.caches.rejections, used)

@@ -30,6 +30,7 @@ type columns struct {
 
 	usages  []usage
 	metrics []metricColumn
+	classes instanceClasses
 }
 
 // A usage is what an instance has free, and whether it takes tasks. It fills one line of a
@@ -83,7 +84,7 @@ func (c *columns) growColumns(n int) {
 	growSlice(&c.idLabel, n)
 	growSlice(&c.usages, n)
 	growSlices(n, &c.inCluster, &c.active, &c.agentConnected, &c.cordoned, &c.tainted)
-	growSlices(n, &c.staticRevision, &c.idHash)
+	growSlices(n, &c.staticRevision, &c.idHash, &c.classes.of)
 	for m := range c.metrics {
 		growSlice((*[]metricUsage)(&c.metrics[m]), n)
 	}

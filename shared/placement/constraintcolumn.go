@@ -122,6 +122,7 @@ type staticMask struct {
 	tolerations []cluster.Toleration
 	constraints []*constraintColumn
 	passes      []bool
+	classBit    uint64 // see [instanceClasses]; 0 for none
 }
 
 // updateInstance sets the instance's bit after its row changed.
@@ -131,6 +132,7 @@ func (m *staticMask) updateInstance(e *Engine, i int) {
 		_, tainted := eligibility.UntoleratedTaint(e.views[i], m.tolerations)
 		m.passes[i] = !tainted
 	}
+	e.classes.updateInstance(m, i)
 }
 
 // meetsRequirements reports whether the instance has the attributes and meets the constraints. A
@@ -177,6 +179,7 @@ func matcherFor(e *Engine, spec *Spec, constraints []*constraintColumn) *matcher
 	for i := range e.views {
 		m.updateInstance(e, i)
 	}
+	e.classes.addMask(m)
 	return out
 }
 

@@ -40,14 +40,14 @@ type engineCaches struct {
 	// numberedCounts has countsByOwner once more, by the owner's number: each change of a task asks
 	// for it. An owner that is not known there is looked up by its name.
 	numberedCounts []numberedCounts
-	regionMaps    map[string]*regionMap
-	constraints   map[string]*constraintColumn // by the expression's text
-	masks         map[string]*staticMask
-	choosers      map[chooserKey]*chooser
-	scorers       map[string]scorer       // by name
-	indexes       map[string]*sortedIndex // shared by choosers
-	templates     map[string]*domainTemplate
-	rejections    map[string]*rejectionReport // by shape
+	regionMaps     map[string]*regionMap
+	constraints    map[string]*constraintColumn // by the expression's text
+	masks          map[string]*staticMask
+	choosers       map[chooserKey]*chooser
+	scorers        map[string]scorer       // by name
+	indexes        map[string]*sortedIndex // shared by choosers
+	templates      map[string]*domainTemplate
+	rejections     map[string]*rejectionReport // by shape
 }
 
 // New returns an engine on the snapshot, which may change between requests.

@@ -40,6 +40,14 @@ func checkColumns(e, fresh *Engine) error {
 		}
 		return text
 	}
+	for _, m := range e.caches.masks {
+		for i, passes := range m.passes {
+			if m.classBit != 0 && passes != (e.classes.of[i]&m.classBit != 0) {
+				return fmt.Errorf("instance %d is of class %b, and passes the mask of bit %b: %v", i, e.classes.of[i],
+					m.classBit, passes)
+			}
+		}
+	}
 	for i, v := range e.views {
 		if kept, want := row(&e.columns, i), row(&fresh.columns, i); v != fresh.views[i] || kept != want {
 			return fmt.Errorf("columns of instance %d are %s, expected %s", i, kept, want)
@@ -112,7 +120,7 @@ func checkCounts(e, _ *Engine) error {
 }
 
 // checkRegions checks that two instances share a region if and only if they agree in attributes and
-// domains.
+// domains, or class.
 func checkRegions(e, _ *Engine) error {
 	for _, m := range e.caches.regionMaps {
 		regions, names := map[string]int32{}, map[int32]string{}
@@ -124,6 +132,11 @@ func checkRegions(e, _ *Engine) error {
 			for _, name := range m.attributes {
 				value, has := v.Attributes[name]
 				text += fmt.Sprintf("%q %v ", value, has)
+			}
+			if !m.byDomain && m.classesRevision == e.classes.revision { // others are divided again when they are used
+				text += fmt.Sprint(" ", e.classes.of[i])
+			} else if !m.byDomain {
+				text += fmt.Sprint(" ", m.regions[m.regionOf[i]].class)
 			}
 			if m.byDomain {
 				if text += v.FaultDomain(); m.sharedUpgrades {

@@ -37,7 +37,7 @@ func (c *chooser) pickInstance(seed uint64, nth int) int32 {
 	best, incomplete := noInstance, false
 	for _, regions := range c.openRegions() {
 		for _, region := range regions {
-			if !c.isRegionOpen(region) || best.feasibility == unbuffered && regionCannotBeat(c, region, best) {
+			if !c.matchesClass(region) || !c.isRegionOpen(region) || best.feasibility == unbuffered && regionCannotBeat(c, region, best) {
 				continue
 			}
 			next := c.firstFeasible(region, exceptions)
@@ -199,6 +199,12 @@ func (c *chooser) updateOpenDomains() {
 	}
 }
 
+// matchesClass reports whether the instances of the region may pass the tasks' static mask.
+func (c *chooser) matchesClass(region int32) bool {
+	bit := c.matcher.static.classBit
+	return c.regionMap.regions[region].class&bit == bit
+}
+
 // isRegionOpen reports whether the domain rules admit one more task to the region.
 func (c *chooser) isRegionOpen(region int32) bool {
 	if c.domains == nil {
@@ -215,7 +221,7 @@ func drawAmongTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 
 	least, chosen := uint64(0), int32(-1)
 	for _, regions := range c.openLists {
 		for _, region := range regions {
-			if !c.isRegionOpen(region) {
+			if !c.matchesClass(region) || !c.isRegionOpen(region) {
 				continue
 			}
 			first := c.firstFeasible(region, false)

@@ -11,7 +11,8 @@ import (
 // A regionMap divides the instances into regions. Instances of a region have the same values of the
 // attributes that tasks are spread over and, under domain rules, the same fault and upgrade domain.
 // What is counted by zone or by domain is therefore equal within a region, and an index needs
-// to order each region's instances only once.
+// to order each region's instances only once. Without domain rules they are of the same class, too:
+// a search passes over regions that do not match the tasks, see [instanceClasses].
 type regionMap struct {
 	key        string
 	attributes []string
@@ -28,19 +29,23 @@ type regionMap struct {
 	allRegions  []int32 // the numbers of all regions
 	regionIndex map[regionKey]int32
 	revision    int // counts the rebuilds
-	groupCounts []*groupCounts
+	// classesRevision is that of the engine's classes when the regions were built.
+	classesRevision int
+	groupCounts     []*groupCounts
 }
 
 // A regionKey tells regions apart. The group of the last level implies those of the levels before
 // it.
 type regionKey struct {
 	group          int32 // of the last level
+	class          uint64
 	fault, upgrade string
 }
 
 // A region is the instances that agree in all groups and domains.
 type region struct {
 	groups []int32 // per level
+	class  uint64
 }
 
 // regionMapFor returns the region map by the attributes and, if asked, by domains.
@@ -55,6 +60,13 @@ func regionMapFor(e *Engine, attributes []string, domains bool) *regionMap {
 	return m
 }
 
+// followClasses divides the instances again if the classes are others.
+func (m *regionMap) followClasses(c *columns) {
+	if !m.byDomain && m.classesRevision != c.classes.revision {
+		m.rebuildRegions(c)
+	}
+}
+
 // rebuildRegions divides all instances again.
 func (m *regionMap) rebuildRegions(c *columns) {
 	n := len(c.views)
@@ -67,10 +79,11 @@ func (m *regionMap) rebuildRegions(c *columns) {
 	m.sharedUpgrades = m.byDomain && c.sharesUpgradeDomain()
 	for i, v := range c.views {
 		if c.inCluster[i] {
-			m.regionOf[i] = m.findOrAddRegion(i, v)
+			m.regionOf[i] = m.findOrAddRegion(i, v, c)
 		}
 	}
 	m.revision++
+	m.classesRevision = c.classes.revision
 	for _, groups := range m.groupCounts {
 		groups.recountAll()
 	}
@@ -93,8 +106,8 @@ func (c *columns) sharesUpgradeDomain() bool {
 }
 
 // findOrAddRegion records the groups of the instance and returns its region.
-func (m *regionMap) findOrAddRegion(i int, v *snapshot.InstanceView) int32 {
-	key := regionKey{group: -1}
+func (m *regionMap) findOrAddRegion(i int, v *snapshot.InstanceView, c *columns) int32 {
+	key := regionKey{group: -1, class: anyClass}
 	path := ""
 	for level, name := range m.attributes {
 		value, ok := v.Attributes[name]
@@ -113,12 +126,14 @@ func (m *regionMap) findOrAddRegion(i int, v *snapshot.InstanceView) int32 {
 		if key.fault = v.FaultDomain(); m.sharedUpgrades {
 			key.upgrade = v.UpgradeDomain()
 		}
+	} else {
+		key.class = c.classes.of[i]
 	}
 	r, known := m.regionIndex[key]
 	if !known {
 		r = int32(len(m.regions))
 		m.regionIndex[key] = r
-		m.regions, m.allRegions = append(m.regions, region{}), append(m.allRegions, r)
+		m.regions, m.allRegions = append(m.regions, region{class: key.class}), append(m.allRegions, r)
 		for level := range m.groupOf {
 			m.regions[r].groups = append(m.regions[r].groups, m.groupOf[level][i])
 		}
@@ -136,7 +151,7 @@ func (m *regionMap) updateInstance(i int, c *columns) {
 	for level := range m.groupOf {
 		m.groupOf[level][i] = -1
 	}
-	if m.byDomain || c.inCluster[i] && !m.assignExisting(i, c.views[i]) {
+	if m.byDomain || c.inCluster[i] && !m.assignExisting(i, c) {
 		m.rebuildRegions(c)
 		return
 	}
@@ -146,9 +161,9 @@ func (m *regionMap) updateInstance(i int, c *columns) {
 }
 
 // assignExisting reports whether the instance is still in its region, or joined an existing one.
-func (m *regionMap) assignExisting(i int, v *snapshot.InstanceView) bool {
+func (m *regionMap) assignExisting(i int, c *columns) bool {
 	known := len(m.regions)
-	at := m.findOrAddRegion(i, v)
+	at := m.findOrAddRegion(i, c.views[i], c)
 	if old := m.regionOf[i]; old >= 0 {
 		return at == old
 	}

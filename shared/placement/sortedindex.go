@@ -247,8 +247,12 @@ func (x *sortedIndex) tiesExceptForID(i, j int32) bool {
 	return true
 }
 
-// reposition moves an instance to where it belongs now. All others must be in order.
+// reposition moves an instance to where it belongs now. All others must be in order. It does nothing
+// if the regions have changed: then the next use builds the index again.
 func (x *sortedIndex) reposition(i int32) {
+	if x.regionsRevision != x.regionMap.revision {
+		return
+	}
 	x.removeInstance(i)
 	x.insertInstance(i)
 }
