@@ -17,7 +17,10 @@ import (
 // views.
 type columns struct {
 	views          []*snapshot.InstanceView // nil for a free slot
+	rowsRevision   uint64                   // counts the changes of rows, from 1
 	staticRevision []uint64                 // the view's StaticRev
+	memberCount    int                      // instances in the cluster
+	openCount      int                      // those that take tasks
 	inCluster      []bool                   // known and not deregistered; the others are no candidates
 	active         []bool                   // ACTIVE
 	agentConnected []bool
@@ -105,6 +108,7 @@ func growSlices[T any](n int, columns ...*[]T) {
 
 // observeRow copies what changes only with the instance's row.
 func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
+	c.rowsRevision++
 	if old := c.views[i]; old != v {
 		c.removeIDLabel(i)
 		if c.views[i] = v; v != nil {
@@ -112,6 +116,8 @@ func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 			c.idHash[i] = hashInstanceID(v.ID)
 		}
 	}
+	c.countMember(i, -1)
+	defer c.countMember(i, 1)
 	c.inCluster[i] = v != nil && eligibility.InCluster(v)
 	c.active[i], c.agentConnected[i], c.cordoned[i], c.usages[i].takesTasks = false, false, false, false
 	c.tainted[i] = v != nil && v.Instance != nil && v.Attributes[cluster.AttributeTaints] != ""
@@ -124,6 +130,16 @@ func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 		c.cordoned[i] = eligibility.IsCordoned(v)
 		c.active[i], c.agentConnected[i] = v.Status == cluster.InstanceActive, v.AgentConnected
 		c.usages[i].takesTasks = c.active[i] && c.agentConnected[i] && !c.cordoned[i]
+	}
+}
+
+// countMember adds (sign 1) or subtracts (-1) an instance.
+func (c *columns) countMember(i, sign int) {
+	if c.inCluster[i] {
+		c.memberCount += sign
+	}
+	if c.usages[i].takesTasks {
+		c.openCount += sign
 	}
 }
 

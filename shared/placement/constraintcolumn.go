@@ -123,6 +123,9 @@ type staticMask struct {
 	constraints []*constraintColumn
 	passes      []bool
 	classBit    uint64 // see [instanceClasses]; 0 for none
+	// rejections are those of [staticMask.openRejections], as of a revision of the engine's rows.
+	rejections         []cluster.Rejection
+	rejectionsRevision uint64
 }
 
 // updateInstance sets the instance's bit after its row changed.

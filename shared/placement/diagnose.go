@@ -12,6 +12,15 @@ import (
 // lacks least among those that the filter removed. A repeated refusal takes time in proportion to the instances that
 // changed in between, except under a domain policy.
 func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
+	if d := diagnoseQuickly(c, r); d != nil {
+		d.Unplaced = rest
+		return d
+	}
+	return newReportedDiagnosis(c, r, rest)
+}
+
+// newReportedDiagnosis is newDiagnosis from a report on all instances.
+func newReportedDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
 	report := &rejectionReport{}
 	if r.Instances == nil {
 		report = rejectionReportFor(c)

@@ -260,7 +260,7 @@ func (x *sortedIndex) checkOrder() error {
 			for n, i := range b.instances[:b.count] {
 				listed++
 				if x.blocks[i] != b || x.regionMap.regionOf[i] != int32(region) || !x.engine.usages[i].takesTasks ||
-					b.free[n] != x.freeResourcesOf(i) || b.ranks[n] != x.rankOf(i) ||
+					b.free[n] != x.freeResourcesOf(i) || b.ranks[n] != x.rankOf(i) || b.ports[n] != x.engine.usages[i].portBits ||
 					last >= 0 && !x.ranksBefore(last, i) {
 					return fmt.Errorf("instance %d is out of order after %d", i, last)
 				}

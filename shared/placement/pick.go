@@ -118,7 +118,7 @@ func compareGroups(c *chooser, r, q int32) int {
 // first that does. Exceptions are skipped.
 func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
 	r := &c.index.runs[region]
-	needs := newFreeResources(c.spec.Needs.CPU, c.spec.Needs.Memory, c.index.cpuPerMiB)
+	needs := c.index.needsOf(c.spec)
 	withBuffer := noInstance
 	for top := range r.tops {
 		if !r.topOf(top).suffices(&needs) {

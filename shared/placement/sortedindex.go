@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"unsafe"
+
+	"berth/shared/cluster"
 )
 
 // A sortedIndex has the instances of each region in the order in which tasks prefer them: the first
@@ -90,6 +92,21 @@ func newSortedIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts)
 	return x
 }
 
+// isCurrent reports whether the index is up to date.
+func (x *sortedIndex) isCurrent() bool {
+	return x.built && x.regionsRevision == x.regionMap.revision && x.labelsRevision == x.engine.labelsRevision &&
+		x.logPosition == x.engine.changes.end && len(x.dirty) == 0
+}
+
+// needsOf returns what tasks of the spec need, as the index compares it with what is free.
+func (x *sortedIndex) needsOf(spec *Spec) freeResources {
+	n := newFreeResources(spec.Needs.CPU, spec.Needs.Memory, x.cpuPerMiB)
+	if n.gpus = limitTo32Bits(int64(spec.Needs.GPUs)); n.gpus > 0 && spec.Needs.PerGPU() < cluster.WholeGPU {
+		n.gpus = 1 // several shared devices are as much as one
+	}
+	return n
+}
+
 // followChanges brings the index up to date. It removes all changed instances before it inserts
 // any, because a search among instances out of order would go wrong.
 func (x *sortedIndex) followChanges() {
@@ -156,7 +173,7 @@ func (x *sortedIndex) rebuildIndex() {
 			r.insertBlock(last, x.newEmptyBlock())
 		}
 		b := r.blocks[last]
-		if b.insertAt(b.count, i, ranks[i], x.freeResourcesOf(i)); b.count == 1 {
+		if b.insertAt(b.count, i, ranks[i], x.freeResourcesOf(i), x.engine.usages[i].portBits); b.count == 1 {
 			r.firsts[last] = ranks[i]
 		}
 		x.blocks[i] = b
@@ -339,7 +356,7 @@ func (x *sortedIndex) insertInstance(i int32) {
 	for at < b.count && x.isBefore(&b.ranks[at], b.instances[at], &own, i) {
 		at++
 	}
-	b.insertAt(at, i, own, free)
+	b.insertAt(at, i, own, free, x.engine.usages[i].portBits)
 	x.blocks[i] = b
 	r.addToMaxima(b.position, free)
 	if at == 0 {
@@ -380,7 +397,11 @@ func (x *sortedIndex) blockPositionFor(r *run, own *rank, i int32) int {
 // freeResourcesOf returns what the instance has free.
 func (x *sortedIndex) freeResourcesOf(i int32) freeResources {
 	u := &x.engine.usages[i]
-	return newFreeResources(u.cpu, u.memory, x.cpuPerMiB)
+	out := newFreeResources(u.cpu, u.memory, x.cpuPerMiB)
+	if out.gpus = u.wholeGPUs; u.largestShare > 0 {
+		out.gpus++
+	}
+	return out
 }
 
 // estimateMemory estimates the bytes that the index takes.

@@ -21,6 +21,7 @@ type block struct {
 	instances [maxBlock + 1]int32 // one more than a block may have, until it is split
 	free      [maxBlock + 1]freeResources
 	ranks     [maxBlock + 1]rank
+	ports     [maxBlock + 1]uint64 // see [usage]
 }
 
 const (
@@ -34,18 +35,20 @@ const (
 
 // freeResources is how much CPU and memory an instance has free, as far as 32 bits can say: what is
 // more is as good as the most that they can. scarcer is the scarcer of both in MiB, converting CPU
-// by the cluster's ratio. A task that needs more of any of them does not fit.
-type freeResources struct{ cpu, memory, scarcer int32 }
+// by the cluster's ratio. gpus are the devices without any task, and one for those that are shared. A
+// task that needs more of any of them does not fit.
+type freeResources struct{ cpu, memory, scarcer, gpus int32 }
 
 func newFreeResources(cpu, memory, cpuPerMiB int64) freeResources {
-	return freeResources{limitTo32Bits(cpu), limitTo32Bits(memory), limitTo32Bits(min(cpu/cpuPerMiB, memory))}
+	return freeResources{cpu: limitTo32Bits(cpu), memory: limitTo32Bits(memory),
+		scarcer: limitTo32Bits(min(cpu/cpuPerMiB, memory))}
 }
 
 func limitTo32Bits(x int64) int32 { return int32(max(math.MinInt32, min(x, math.MaxInt32))) }
 
 // suffices reports whether nothing of what is needed is more than what is free.
 func (f *freeResources) suffices(needs *freeResources) bool {
-	return f.cpu >= needs.cpu && f.memory >= needs.memory && f.scarcer >= needs.scarcer
+	return f.cpu >= needs.cpu && f.memory >= needs.memory && f.scarcer >= needs.scarcer && f.gpus >= needs.gpus
 }
 
 // A blockMaximum has the most CPU, the most memory, and the most of the scarcer of both that any
@@ -58,25 +61,27 @@ type blockMaximum struct {
 
 // raise makes the maximum cover what an instance has free.
 func (m *blockMaximum) raise(f *freeResources) {
-	m.cpu, m.memory, m.scarcer = max(m.cpu, f.cpu), max(m.memory, f.memory), max(m.scarcer, f.scarcer)
+	m.cpu, m.memory = max(m.cpu, f.cpu), max(m.memory, f.memory)
+	m.scarcer, m.gpus = max(m.scarcer, f.scarcer), max(m.gpus, f.gpus)
 }
 
 // isReachedBy reports whether an instance may be the only one with a maximum.
 func (m *blockMaximum) isReachedBy(f *freeResources) bool {
-	return f.cpu == m.cpu || f.memory == m.memory || f.scarcer == m.scarcer
+	return f.cpu == m.cpu || f.memory == m.memory || f.scarcer == m.scarcer || f.gpus == m.gpus && m.gpus > 0
 }
 
 // leastMaximum is the maximum of no instance.
-var leastMaximum = blockMaximum{freeResources: freeResources{math.MinInt32, math.MinInt32, math.MinInt32}}
+var leastMaximum = blockMaximum{freeResources: freeResources{math.MinInt32, math.MinInt32, math.MinInt32, 0}}
 
 // find returns the position of an instance that is in the block.
 func (b *block) find(i int32) int { return slices.Index(b.instances[:b.count], i) }
 
-func (b *block) insertAt(at int, i int32, own rank, free freeResources) {
+func (b *block) insertAt(at int, i int32, own rank, free freeResources, ports uint64) {
 	copy(b.instances[at+1:b.count+1], b.instances[at:b.count])
 	copy(b.free[at+1:b.count+1], b.free[at:b.count])
 	copy(b.ranks[at+1:b.count+1], b.ranks[at:b.count])
-	b.instances[at], b.free[at], b.ranks[at] = i, free, own
+	copy(b.ports[at+1:b.count+1], b.ports[at:b.count])
+	b.instances[at], b.free[at], b.ranks[at], b.ports[at] = i, free, own, ports
 	b.count++
 }
 
@@ -84,6 +89,7 @@ func (b *block) removeAt(at int) {
 	copy(b.instances[at:], b.instances[at+1:b.count])
 	copy(b.free[at:], b.free[at+1:b.count])
 	copy(b.ranks[at:], b.ranks[at+1:b.count])
+	copy(b.ports[at:], b.ports[at+1:b.count])
 	b.count--
 }
 
@@ -92,6 +98,7 @@ func (b *block) appendFrom(from *block, at int) {
 	copy(b.instances[b.count:], from.instances[at:from.count])
 	copy(b.free[b.count:], from.free[at:from.count])
 	copy(b.ranks[b.count:], from.ranks[at:from.count])
+	copy(b.ports[b.count:], from.ports[at:from.count])
 	b.count += from.count - at
 }
 
