@@ -27,7 +27,7 @@ type columns struct {
 	cordoned       []bool
 	tainted        []bool   // has taints, which tasks must tolerate
 	idLabel        []int64  // numbers in the order of ids, see [columns.insertIDLabel]
-	labelsRevision int      // counts how often all labels were assigned again
+	indexRevision  int      // changes when all labels are assigned again, or metrics are added
 	byID           []int32  // the instances that have a label, sorted by id
 	idHash         []uint64 // for choices by chance
 
@@ -165,7 +165,7 @@ func (c *columns) insertIDLabel(i int) {
 	if c.idLabel[i] > before && c.idLabel[i] < after && after < math.MaxInt64-2*labelGap {
 		return
 	}
-	c.labelsRevision++
+	c.indexRevision++
 	for n, k := range c.byID {
 		c.idLabel[k] = int64(n+1) * labelGap
 	}

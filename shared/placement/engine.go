@@ -234,6 +234,7 @@ func ensureMetric(e *Engine, name string) int {
 	for len(e.metrics) <= m {
 		column := make(metricColumn, len(e.views))
 		e.metrics = append(e.metrics, column)
+		e.indexRevision++
 		for i, v := range e.views {
 			if v != nil {
 				column.observeUsage(i, len(e.metrics)-1, v)

@@ -118,7 +118,7 @@ func compareGroups(c *chooser, r, q int32) int {
 // first that does. Exceptions are skipped.
 func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
 	r := &c.index.runs[region]
-	needs := c.index.needsOf(c.spec)
+	needs := c.index.needsOf(c.shape)
 	withBuffer := noInstance
 	for top := range r.tops {
 		if !r.topOf(top).suffices(&needs) {

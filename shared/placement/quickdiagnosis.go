@@ -57,7 +57,7 @@ func diagnoseQuickly(c *chooser, r *Request) *cluster.Diagnosis {
 		max(c.spec.Needs.CPU, c.spec.Needs.Memory) >= math.MaxInt32 {
 		return nil
 	}
-	q := quickDiagnosis{chooser: c, filters: concernedFilters(c), needs: x.needsOf(c.spec),
+	q := quickDiagnosis{chooser: c, filters: concernedFilters(c), needs: x.needsOf(c.shape),
 		ports: portBitsOf(c.spec.Ports), closest: closestInstance{instance: -1}, closerCPU: math.MinInt32,
 		closerMemory: math.MinInt32}
 	for at, f := range q.filters {

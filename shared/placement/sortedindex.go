@@ -21,7 +21,7 @@ type sortedIndex struct {
 	columns         []indexColumn // compared in this order; then the ids
 	regionMap       *regionMap
 	regionsRevision int     // of the region map
-	labelsRevision  int     // of the engine's columns
+	indexRevision   int     // of the engine
 	logPosition     uint64  // in the change log
 	dirty           []int32 // instances to check again that the log does not name
 	built           bool
@@ -94,15 +94,24 @@ func newSortedIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts)
 
 // isCurrent reports whether the index is up to date.
 func (x *sortedIndex) isCurrent() bool {
-	return x.built && x.regionsRevision == x.regionMap.revision && x.labelsRevision == x.engine.labelsRevision &&
+	return x.built && x.regionsRevision == x.regionMap.revision && x.indexRevision == x.engine.indexRevision &&
 		x.logPosition == x.engine.changes.end && len(x.dirty) == 0
 }
 
-// needsOf returns what tasks of the spec need, as the index compares it with what is free.
-func (x *sortedIndex) needsOf(spec *Spec) freeResources {
+// needsOf returns what tasks of the shape need, as the index compares it with what is free.
+func (x *sortedIndex) needsOf(s *shape) freeResources {
+	spec := s.spec
 	n := newFreeResources(spec.Needs.CPU, spec.Needs.Memory, x.cpuPerMiB)
 	if n.gpus = limitTo32Bits(int64(spec.Needs.GPUs)); n.gpus > 0 && spec.Needs.PerGPU() < cluster.WholeGPU {
 		n.gpus = 1 // several shared devices are as much as one
+	}
+	for m := range n.metrics {
+		n.metrics[m] = math.MinInt32
+	}
+	for _, d := range s.demands {
+		if d.metric < indexedMetrics && d.load > 0 && s.application == nil { // it may have reserved some
+			n.metrics[d.metric] = limitTo32Bits(d.load)
+		}
 	}
 	return n
 }
@@ -111,7 +120,7 @@ func (x *sortedIndex) needsOf(spec *Spec) freeResources {
 // any, because a search among instances out of order would go wrong.
 func (x *sortedIndex) followChanges() {
 	n := len(x.engine.views)
-	if !x.built || x.regionsRevision != x.regionMap.revision || x.labelsRevision != x.engine.labelsRevision ||
+	if !x.built || x.regionsRevision != x.regionMap.revision || x.indexRevision != x.engine.indexRevision ||
 		!x.engine.changes.coversChangesSince(x.logPosition, n) ||
 		x.scored != nil &&
 			x.epoch != x.scored.order.scorer.Epoch() {
@@ -183,7 +192,7 @@ func (x *sortedIndex) rebuildIndex() {
 		x.heads[region] = x.runs[region].firstInstance()
 	}
 	x.built, x.regionsRevision, x.logPosition, x.dirty = true, x.regionMap.revision, x.engine.changes.end, x.dirty[:0]
-	x.labelsRevision = x.engine.labelsRevision
+	x.indexRevision = x.engine.indexRevision
 }
 
 // qualifiesForIndex reports whether the instance belongs in the index. With scores, it also
@@ -400,6 +409,13 @@ func (x *sortedIndex) freeResourcesOf(i int32) freeResources {
 	out := newFreeResources(u.cpu, u.memory, x.cpuPerMiB)
 	if out.gpus = u.wholeGPUs; u.largestShare > 0 {
 		out.gpus++
+	}
+	for m := range out.metrics {
+		out.metrics[m] = math.MaxInt32
+		if m < len(x.engine.metrics) {
+			metric := &x.engine.metrics[m][i]
+			out.metrics[m] = limitTo32Bits(metric.total - metric.load - metric.reserved)
+		}
 	}
 	return out
 }

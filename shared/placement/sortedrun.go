@@ -35,9 +35,16 @@ const (
 
 // freeResources is how much CPU and memory an instance has free, as far as 32 bits can say: what is
 // more is as good as the most that they can. scarcer is the scarcer of both in MiB, converting CPU
-// by the cluster's ratio. gpus are the devices without any task, and one for those that are shared. A
-// task that needs more of any of them does not fit.
-type freeResources struct{ cpu, memory, scarcer, gpus int32 }
+// by the cluster's ratio. gpus are the devices without any task, and one for those that are shared.
+// metrics are what the first metrics have left, the buffer included. A task that needs more of any of
+// them does not fit.
+type freeResources struct {
+	cpu, memory, scarcer, gpus int32
+	metrics                    [indexedMetrics]int32
+}
+
+// indexedMetrics is the number of metrics that indexes know.
+const indexedMetrics = 2
 
 func newFreeResources(cpu, memory, cpuPerMiB int64) freeResources {
 	return freeResources{cpu: limitTo32Bits(cpu), memory: limitTo32Bits(memory),
@@ -48,7 +55,8 @@ func limitTo32Bits(x int64) int32 { return int32(max(math.MinInt32, min(x, math.
 
 // suffices reports whether nothing of what is needed is more than what is free.
 func (f *freeResources) suffices(needs *freeResources) bool {
-	return f.cpu >= needs.cpu && f.memory >= needs.memory && f.scarcer >= needs.scarcer && f.gpus >= needs.gpus
+	return f.cpu >= needs.cpu && f.memory >= needs.memory && f.scarcer >= needs.scarcer && f.gpus >= needs.gpus &&
+		f.metrics[0] >= needs.metrics[0] && f.metrics[1] >= needs.metrics[1]
 }
 
 // A blockMaximum has the most CPU, the most memory, and the most of the scarcer of both that any
@@ -63,15 +71,19 @@ type blockMaximum struct {
 func (m *blockMaximum) raise(f *freeResources) {
 	m.cpu, m.memory = max(m.cpu, f.cpu), max(m.memory, f.memory)
 	m.scarcer, m.gpus = max(m.scarcer, f.scarcer), max(m.gpus, f.gpus)
+	m.metrics[0], m.metrics[1] = max(m.metrics[0], f.metrics[0]), max(m.metrics[1], f.metrics[1])
 }
 
 // isReachedBy reports whether an instance may be the only one with a maximum.
 func (m *blockMaximum) isReachedBy(f *freeResources) bool {
-	return f.cpu == m.cpu || f.memory == m.memory || f.scarcer == m.scarcer || f.gpus == m.gpus && m.gpus > 0
+	return f.cpu == m.cpu || f.memory == m.memory || f.scarcer == m.scarcer || f.gpus == m.gpus && m.gpus > 0 ||
+		f.metrics[0] == m.metrics[0] && m.metrics[0] < math.MaxInt32 ||
+		f.metrics[1] == m.metrics[1] && m.metrics[1] < math.MaxInt32
 }
 
 // leastMaximum is the maximum of no instance.
-var leastMaximum = blockMaximum{freeResources: freeResources{math.MinInt32, math.MinInt32, math.MinInt32, 0}}
+var leastMaximum = blockMaximum{freeResources: freeResources{math.MinInt32, math.MinInt32, math.MinInt32, 0,
+	[indexedMetrics]int32{math.MinInt32, math.MinInt32}}}
 
 // find returns the position of an instance that is in the block.
 func (b *block) find(i int32) int { return slices.Index(b.instances[:b.count], i) }
