@@ -37,7 +37,8 @@ func (c *chooser) pickInstance(seed uint64, nth int) int32 {
 	best, incomplete := noInstance, false
 	for _, regions := range c.openRegions() {
 		for _, region := range regions {
-			if !c.matchesClass(region) || !c.isRegionOpen(region) || best.feasibility == unbuffered && regionCannotBeat(c, region, best) {
+			if !c.matchesClass(region) || !c.isRegionOpen(region) ||
+				best.feasibility == unbuffered && regionCannotBeat(c, region, best) {
 				continue
 			}
 			next := c.firstFeasible(region, exceptions)

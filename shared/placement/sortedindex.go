@@ -3,7 +3,6 @@ package placement
 import (
 	"math"
 	"slices"
-	"unsafe"
 
 	"berth/shared/cluster"
 )
@@ -422,9 +421,9 @@ func (x *sortedIndex) freeResourcesOf(i int32) freeResources {
 
 // estimateMemory estimates the bytes that the index takes.
 func (x *sortedIndex) estimateMemory() int {
-	out := 1024 + 8*len(x.blocks) + 8*len(x.scores) + len(x.heads)*int(unsafe.Sizeof(head{})+unsafe.Sizeof(run{}))
+	out := 1024 + 8*len(x.blocks) + 8*len(x.scores) + 128*len(x.heads)
 	for at := range x.runs {
-		out += (blockSize + 80) * len(x.runs[at].blocks)
+		out += (blockSize + 96) * len(x.runs[at].blocks)
 	}
 	return out + blockSize*len(x.spareBlocks)
 }

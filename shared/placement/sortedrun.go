@@ -3,7 +3,6 @@ package placement
 import (
 	"math"
 	"slices"
-	"unsafe"
 )
 
 // A run has the instances of a region, in blocks. What a search reads of each block is side by side.
@@ -30,7 +29,8 @@ const (
 	// topSize is the number of blocks with a common maximum.
 	topSize = 16
 
-	blockSize = int(unsafe.Sizeof(block{}))
+	// blockSize is how many bytes a block takes.
+	blockSize = 1152
 )
 
 // freeResources is how much CPU and memory an instance has free, as far as 32 bits can say: what is

@@ -182,9 +182,9 @@ func (s *Snapshot) replaceTask(slot *taskSlot, t *cluster.Task) {
 	if old.HoldsCapacity() {
 		was = s.dense[slot.place]
 	}
-	s.unplaceTask(slot, o)
+	unplaceTask(s, slot, o)
 	slot.task = t
-	s.placeTask(slot, o)
+	placeTask(s, slot, o)
 	if was != nil {
 		s.dropUnknown(was)
 	}
@@ -202,7 +202,7 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	appendSparsely(&o.tasks, t)
 	appendSparsely(&o.hashes, slot.hash)
 	countHealth(s, t, 1)
-	s.placeTask(slot, o)
+	placeTask(s, slot, o)
 }
 
 // removeTask undoes addTask. It must be given the slot of the task.
@@ -215,7 +215,7 @@ func (s *Snapshot) removeTask(at int) {
 		s.tasks.slotOf(moved, hash).owned = slot.owned
 	}
 	countHealth(s, slot.task, -1)
-	s.unplaceTask(&slot, o)
+	unplaceTask(s, &slot, o)
 	if slot.task.HoldsCapacity() {
 		s.dropUnknown(s.dense[slot.place])
 	}
@@ -223,7 +223,7 @@ func (s *Snapshot) removeTask(at int) {
 }
 
 // placeTask adds the task to the list by where it is, and to what is counted there.
-func (s *Snapshot) placeTask(slot *taskSlot, o *Owner) {
+func placeTask(s *Snapshot, slot *taskSlot, o *Owner) {
 	t := slot.task
 	if t.Instance == "" {
 		if t.IsProvisioning() {
@@ -248,7 +248,7 @@ func (s *Snapshot) placeTask(slot *taskSlot, o *Owner) {
 }
 
 // unplaceTask undoes placeTask, but for an instance that only the task has named.
-func (s *Snapshot) unplaceTask(slot *taskSlot, o *Owner) {
+func unplaceTask(s *Snapshot, slot *taskSlot, o *Owner) {
 	t := slot.task
 	switch {
 	case t.IsProvisioning():

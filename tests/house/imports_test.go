@@ -46,7 +46,8 @@ var rules = []rule{
 	{path: "shared/cluster", pure: true},
 	{path: "shared/operation", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/state", may: []string{"shared/cluster"}, pure: true},
-	{path: "shared/snapshot", may: []string{"shared/state", "shared/cluster"}, pure: true},
+	{path: "shared/tally", pure: true},
+	{path: "shared/snapshot", may: []string{"shared/state", "shared/tally", "shared/cluster"}, pure: true},
 	{path: "shared/constraint", pure: true},
 	{path: "shared/spelling", may: []string{"shared/constraint", "shared/snapshot", "shared/cluster"}, pure: true},
 	{path: "shared/placement/domain", may: []string{"shared/cluster"}, pure: true},
@@ -64,7 +65,7 @@ var rules = []rule{
 	}},
 	{path: "shared/placement", pure: true, may: []string{
 		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint",
-		"shared/snapshot", "shared/state", "shared/cluster", "tests/gpurows", "tests/oracle",
+		"shared/snapshot", "shared/state", "shared/tally", "shared/cluster", "tests/gpurows", "tests/oracle",
 	}},
 	{path: "shared/servicefabric", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/state", "shared/cluster"}, pure: true},
