@@ -29,6 +29,7 @@ type sortedIndex struct {
 	blocks          []*block // by instance, nil if it is not in the index
 	cpuPerMiB       int64    // in the cluster, see [freeResources]
 	spareBlocks     []*block
+	unusedBlocks    []block // of those that were allocated at once
 	// scored is the shape whose scores are compared, or nil. The index then has only instances that
 	// are feasible for it.
 	scored *shape
@@ -149,49 +150,59 @@ func (x *sortedIndex) followChanges() {
 }
 
 // rebuildIndex sorts all instances. Its blocks begin three quarters full, so that inserting does
-// not split them at once.
+// not split them at once. A region that fits into one block gets one.
 func (x *sortedIndex) rebuildIndex() {
 	n := len(x.engine.views)
 	if x.scored != nil {
 		x.epoch = x.scored.order.scorer.Epoch()
 	}
-	x.runs, x.blocks = make([]run, len(x.regionMap.regions)), make([]*block, n)
-	x.spareBlocks = x.spareBlocks[:0]
-	all, ranks := make([]int32, 0, n), make([]rank, n)
+	x.runs, x.blocks, x.spareBlocks = make([]run, len(x.regionMap.regions)), make([]*block, n), nil
+	all, sizes := make([]head, 0, n), make([]int, len(x.runs))
 	cpu, memory := int64(0), int64(1)
 	for i := range n {
 		if x.qualifiesForIndex(i) {
-			all, ranks[i] = append(all, int32(i)), x.rankOf(int32(i))
+			all = append(all, head{x.rankOf(int32(i)), int32(i)})
+			sizes[x.regionMap.regionOf[i]]++
 			cpu, memory = cpu+x.engine.views[i].Registered.CPU>>10, memory+x.engine.views[i].Registered.Memory>>10
 		}
 	}
 	x.cpuPerMiB = max(1, cpu/memory)
-	slices.SortFunc(all, func(i, j int32) int {
-		if x.isBefore(&ranks[i], i, &ranks[j], j) {
+	slices.SortFunc(all, func(a, b head) int {
+		if x.isBefore(&a.rank, a.instance, &b.rank, b.instance) {
 			return -1
 		}
 		return 1
 	})
-	for _, i := range all {
-		region := x.regionMap.regionOf[i]
-		r := &x.runs[region]
-		last := len(r.blocks) - 1
-		if last < 0 || r.blocks[last].count == maxBlock*3/4 {
-			last++
-			r.insertBlock(last, x.newEmptyBlock())
-		}
-		b := r.blocks[last]
-		if b.insertAt(b.count, i, ranks[i], x.freeResourcesOf(i), x.engine.usages[i].portBits); b.count == 1 {
-			r.firsts[last] = ranks[i]
-		}
-		x.blocks[i] = b
+	const filled = maxBlock * 3 / 4
+	x.unusedBlocks = make([]block, len(all)/filled+len(x.runs))
+	for at := range all {
+		x.appendSorted(&all[at], sizes, filled)
 	}
 	x.heads = make([]head, len(x.runs))
 	for region := range x.runs {
-		x.heads[region] = x.runs[region].firstInstance()
+		r := &x.runs[region]
+		r.renumberFrom(0)
+		x.heads[region] = r.firstInstance()
 	}
 	x.built, x.regionsRevision, x.logPosition, x.dirty = true, x.regionMap.revision, x.engine.changes.end, x.dirty[:0]
 	x.indexRevision = x.engine.indexRevision
+}
+
+// appendSorted appends the instance that comes next in its region. sizes are those of the regions, and
+// filled is how many instances a block gets if its region has several.
+func (x *sortedIndex) appendSorted(next *head, sizes []int, filled int) {
+	i := next.instance
+	region := x.regionMap.regionOf[i]
+	r := &x.runs[region]
+	last := len(r.blocks) - 1
+	if last < 0 || sizes[region] > maxBlock && r.blocks[last].count == filled {
+		last++
+		r.blocks, r.firsts = append(r.blocks, x.newEmptyBlock()), append(r.firsts, next.rank)
+		r.maxima = append(r.maxima, blockMaximum{stale: true})
+	}
+	b := r.blocks[last]
+	b.insertAt(b.count, i, next.rank, x.freeResourcesOf(i), x.engine.usages[i].portBits)
+	x.blocks[i] = b
 }
 
 // qualifiesForIndex reports whether the instance belongs in the index. With scores, it also
@@ -344,6 +355,11 @@ func (x *sortedIndex) newEmptyBlock() *block {
 		x.spareBlocks = x.spareBlocks[:n-1]
 		return b
 	}
+	if n := len(x.unusedBlocks); n > 0 {
+		b := &x.unusedBlocks[n-1]
+		x.unusedBlocks = x.unusedBlocks[:n-1]
+		return b
+	}
 	return &block{}
 }
 
@@ -425,5 +441,5 @@ func (x *sortedIndex) estimateMemory() int {
 	for at := range x.runs {
 		out += (blockSize + 96) * len(x.runs[at].blocks)
 	}
-	return out + blockSize*len(x.spareBlocks)
+	return out + blockSize*(len(x.spareBlocks)+len(x.unusedBlocks))
 }

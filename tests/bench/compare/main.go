@@ -151,6 +151,13 @@ func (b *bench) oneWorkload(ctx context.Context, name string, nodes int) error {
 		if err := b.runOnce(ctx, w, plainScan, newScanEngine(w), start); err != nil {
 			return err
 		}
+		scan, err := newRowScanEngine(w)
+		if err != nil {
+			return err
+		}
+		if err := b.runOnce(ctx, w, rowScan, scan, start); err != nil {
+			return err
+		}
 	}
 	if nodes < 2*replicas {
 		return nil // too few for a thousand tasks with an instance each

@@ -68,3 +68,45 @@ func (s *scanEngine) Leave(_, service, instance int) error {
 	s.memory[instance] += s.services[service].Memory
 	return nil
 }
+
+// rowScanEngine is a scanEngine that keeps the rows that Berth keeps. What it takes longer than Berth
+// is the search alone.
+type rowScanEngine struct {
+	*engine
+	scan *scanEngine
+}
+
+func newRowScanEngine(w *workload.Workload) (*rowScanEngine, error) {
+	e, err := newEngine(w)
+	return &rowScanEngine{e, newScanEngine(w)}, err
+}
+
+// Seat implements workload.Engine.
+func (s *rowScanEngine) Seat(task, service, instance int) error {
+	if err := s.scan.Seat(task, service, instance); err != nil {
+		return err
+	}
+	return s.engine.Seat(task, service, instance)
+}
+
+// Ready implements workload.Engine.
+func (s *rowScanEngine) Ready() error { return nil }
+
+// Place implements workload.Engine.
+func (s *rowScanEngine) Place(task, service int) (workload.Placement, error) {
+	p, err := s.scan.Place(task, service)
+	if err != nil || p.Instance == workload.None {
+		return p, err
+	}
+	t := s.next
+	s.next = nil
+	return p, s.putRow(task, t, s.snap.InstancesByIndex()[p.Instance])
+}
+
+// Leave implements workload.Engine.
+func (s *rowScanEngine) Leave(task, service, instance int) error {
+	if err := s.scan.Leave(task, service, instance); err != nil {
+		return err
+	}
+	return s.engine.Leave(task, service, instance)
+}

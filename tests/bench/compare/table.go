@@ -15,6 +15,7 @@ import (
 const (
 	berth     = "berth"
 	plainScan = "plain scan"
+	rowScan   = "scan with rows"
 )
 
 type key struct {
