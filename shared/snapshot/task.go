@@ -15,7 +15,6 @@ type Owner struct {
 	number       int32 // position in [taskSet.numbered]; -1 while it has neither tasks nor default loads
 	provisioning int32 // tasks that wait for an instance
 	tasks        []*cluster.Task
-	hashes       []uint32 // of the tasks' ids: to find their slots without reading the tasks
 	spread       ownerSpread
 	metrics      []cluster.Metric // the default loads of a service's tasks
 	// replaced counts, by task id, the active tasks on an instance that were started to replace the
@@ -200,7 +199,6 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	}
 	slot := s.tasks.insert(taskSlot{task: t, hash: hashOf(t.ID), owner: o.number, owned: int32(len(o.tasks))})
 	appendSparsely(&o.tasks, t)
-	appendSparsely(&o.hashes, slot.hash)
 	countHealth(s, t, 1)
 	placeTask(s, slot, o)
 }
@@ -210,9 +208,8 @@ func (s *Snapshot) removeTask(at int) {
 	slot := s.tasks.slots[at]
 	s.tasks.removeAt(at)
 	o := s.numbered[slot.owner]
-	moved, hash := removeAt(&o.tasks, slot.owned), removeAt(&o.hashes, slot.owned)
-	if int(slot.owned) < len(o.tasks) {
-		s.tasks.slotOf(moved, hash).owned = slot.owned
+	if moved := removeAt(&o.tasks, slot.owned); int(slot.owned) < len(o.tasks) {
+		s.tasks.slotOf(moved).owned = slot.owned
 	}
 	countHealth(s, slot.task, -1)
 	unplaceTask(s, &slot, o)
@@ -253,7 +250,7 @@ func unplaceTask(s *Snapshot, slot *taskSlot, o *Owner) {
 	switch {
 	case t.IsProvisioning():
 		if moved := removeAt(&s.provisioning, slot.place); int(slot.place) < len(s.provisioning) {
-			s.tasks.slotOf(moved, hashOf(moved.ID)).place = slot.place
+			s.tasks.slotOf(moved).place = slot.place
 		}
 		o.provisioning--
 	case t.HoldsCapacity():

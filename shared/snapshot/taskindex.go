@@ -6,7 +6,7 @@ import "berth/shared/cluster"
 // alone: two owners hardly ever share one. A map would need twice the memory, because it would
 // store the ids again, and where else the tasks are listed.
 type taskIndex struct {
-	slots []taskSlot // at most three quarters taken
+	slots []taskSlot // at most five sixths taken
 	count int
 }
 
@@ -68,9 +68,9 @@ func (x *taskIndex) find(owner, id string) int {
 	}
 }
 
-// slotOf returns the slot of a task that is in the index, by the hash of its id.
-func (x *taskIndex) slotOf(t *cluster.Task, hash uint32) *taskSlot {
-	for i := x.homeSlot(hash); ; i = x.nextSlot(i) {
+// slotOf returns the slot of a task that is in the index.
+func (x *taskIndex) slotOf(t *cluster.Task) *taskSlot {
+	for i := x.homeSlot(hashOf(t.ID)); ; i = x.nextSlot(i) {
 		if x.slots[i].task == t {
 			return &x.slots[i]
 		}
@@ -79,9 +79,9 @@ func (x *taskIndex) slotOf(t *cluster.Task, hash uint32) *taskSlot {
 
 // insert adds a task that is not in the index, and returns its slot.
 func (x *taskIndex) insert(s taskSlot) *taskSlot {
-	if 4*(x.count+1) > 3*len(x.slots) {
+	if 6*(x.count+1) > 5*len(x.slots) {
 		slots := x.slots
-		x.slots = make([]taskSlot, max(8, len(slots)+len(slots)/2))
+		x.slots = make([]taskSlot, max(8, len(slots)+len(slots)/4))
 		for _, s := range slots {
 			if s.task != nil {
 				x.fillSlot(s)
