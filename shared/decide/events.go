@@ -15,11 +15,14 @@ import (
 // placementFailed is the eventName for tasks that found no instance.
 const placementFailed = "SERVICE_TASK_PLACEMENT_FAILURE"
 
-// The keys of events about placing: more tasks than may be provisioning, and a zone without room
-// for the task it should have.
+// The keys in [cluster.Service.EmittedKeys] about placing. [NamesKeyPrefix] begins the key of the
+// event about names that no instance has. [UnrepairedKey] has no event of its own: its time is since
+// when the service breaks a rule.
 const (
-	limitEventKey = service.PlacementKeyPrefix + "limit"
-	zoneEventKey  = service.PlacementKeyPrefix + "zone"
+	ProvisioningLimitKey = service.PlacementKeyPrefix + "limit" // more tasks than may be provisioning
+	NamesKeyPrefix       = service.PlacementKeyPrefix + "names/"
+	UnrepairedKey        = service.PlacementKeyPrefix + "unrepaired"
+	zoneEventKey         = service.PlacementKeyPrefix + "zone" // no room in the zone that should have the task
 )
 
 // The detail-types of ECS's service events.

@@ -297,6 +297,13 @@ func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired 
 	next := *s
 	next.Moving, next.Unrepaired = m.moving, unrepaired
 	next.MoveGaveUp = m.gaveUp
+	switch _, marked := s.EmittedKeys[UnrepairedKey]; {
+	case unrepaired != "" && !marked:
+		service.MarkEmitted(&next, UnrepairedKey, view.now)
+	case unrepaired == "" && marked:
+		next.EmittedKeys = maps.Clone(s.EmittedKeys)
+		delete(next.EmittedKeys, UnrepairedKey)
+	}
 	if end := firstProtectionEnd(view, s); unrepaired != "" && !end.IsZero() {
 		commits.ScheduleDue(state.DueService, s.Name, end)
 	}

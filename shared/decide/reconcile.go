@@ -198,17 +198,20 @@ func emitBlocked(view *clusterView, draft *serviceDraft) {
 	key := service.PlacementKeyPrefix + blockedCause(next.Blocked)
 	kept := []string{key}
 	if draft.started.limited {
-		kept = append(kept, limitEventKey)
+		kept = append(kept, ProvisioningLimitKey)
 	}
 	if next.Rebalancing {
 		kept = append(kept, zoneEventKey)
 	}
+	if next.Unrepaired != "" {
+		kept = append(kept, UnrepairedKey)
+	}
 	names := idleNames(view, next)
 	if names != "" {
-		kept = append(kept, namesEventKey+names)
+		kept = append(kept, NamesKeyPrefix+names)
 	}
 	draft.keepPlacementKeys(kept...)
-	if names != "" && service.MarkEmitted(next, namesEventKey+names, view.now) {
+	if names != "" && service.MarkEmitted(next, NamesKeyPrefix+names, view.now) {
 		unknown := spelling.List(spelling.CheckIdle(view.snap, next.Rules))
 		draft.addMessage(service.UnknownNamesMessage(next.Name, unknown))
 	}
@@ -220,9 +223,6 @@ func emitBlocked(view *clusterView, draft *serviceDraft) {
 		Reason: next.Blocked.FailureReason(),
 	})
 }
-
-// namesEventKey begins the key of the event about names that no instance has.
-const namesEventKey = service.PlacementKeyPrefix + "names/"
 
 // idleNames returns the names in the service's strategy and metrics that no instance has. They stop
 // no task: they only have no effect.

@@ -90,7 +90,7 @@ func provisionRest(view *clusterView, commits *plan.Builder, d *demand, draft *s
 	if admitted == d.start.Count {
 		return false
 	}
-	draft.emitOnce(limitEventKey, view.now, service.Event{Message: service.ProvisioningLimitMessage(s.Name)})
+	draft.emitOnce(ProvisioningLimitKey, view.now, service.Event{Message: service.ProvisioningLimitMessage(s.Name)})
 	return true
 }
 

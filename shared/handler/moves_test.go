@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/operation"
 	"berth/shared/state"
 )
@@ -163,10 +164,16 @@ func TestMoves(t *testing.T) {
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
 		want(t, "unrepaired", w.service("web").Service.Unrepaired != "", true)
+		since := w.service("web").Service.EmittedKeys[decide.UnrepairedKey]
+		w.advance(8 * time.Hour)
+		w.sweep()
+		want(t, "since when", w.service("web").Service.EmittedKeys[decide.UnrepairedKey], since)
+		want(t, "since when is known", since.IsZero(), false)
 		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": ""})
 		want(t, "error", err, nil)
 		w.rest(1)
 		want(t, "unrepaired", w.service("web").Service.Unrepaired, "")
+		want(t, "since when", w.service("web").Service.EmittedKeys[decide.UnrepairedKey].IsZero(), true)
 	})
 	t.Run("StopFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
 		w := newWorld(t)

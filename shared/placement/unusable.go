@@ -20,6 +20,9 @@ type ServiceSpec struct {
 	Target int // desired count, which domain rules depend on (P4, P5)
 }
 
+// Unsuitable is why no service can use an instance unless a domain rule is why.
+const Unsuitable = "it does not meet the requirements of any service"
+
 // UnusableInstances returns the instances that none of the services can use, sorted by id: no
 // constraint matches them, or domain rules always leave them out, as they do the sixth node of
 // Service Fabric's example. Room makes no difference. Without services there are none.
@@ -51,7 +54,7 @@ func (e *Engine) UnusableInstances(services []ServiceSpec) []UnusableInstance {
 		if !e.inCluster[i] || used[i] || !e.usages[i].takesTasks {
 			continue
 		}
-		u := UnusableInstance{v.ID, "it does not meet the requirements of any service"}
+		u := UnusableInstance{v.ID, Unsuitable}
 		if names := barring[i]; len(names) > 0 {
 			u.Why = "a task there would break the domain rule of " + listFirstNames(names)
 		}

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -136,5 +137,25 @@ func TestInstancesThatCannotBeChanged(t *testing.T) {
 		id); status != http.StatusBadRequest ||
 		!strings.Contains(answer, "IncorrectInstanceState") {
 		t.Errorf("a terminated instance starts: %s", answer)
+	}
+}
+
+// EC2 returns what a machine printed at its start, also one that never registers with a cluster.
+func TestConsoleOutput(t *testing.T) {
+	w := newGroupWorld(t, 1, nil)
+	w.clock.advance(launch)
+	id := w.group().Instances[0].ID
+	answer := w.compute("DescribeInstances", id)
+	status, output := w.asked(computeVersion, "GetConsoleOutput", "InstanceId", id)
+	_, text, _ := strings.Cut(output, "<output>")
+	text, _, _ = strings.Cut(text, "</output>")
+	printed, err := base64.StdEncoding.DecodeString(text)
+	if status != http.StatusOK || err != nil || !strings.Contains(string(printed), id) ||
+		!strings.Contains(answer, "<instanceId>"+id) {
+		t.Errorf("%d %s: %q, %v", status, output, printed, err)
+	}
+	if status, answer := w.asked(computeVersion, "GetConsoleOutput", "InstanceId", "i-0123456789abcdef0"); status ==
+		http.StatusOK || !strings.Contains(answer, "InvalidInstanceID.NotFound") {
+		t.Errorf("of none: %d %s", status, answer)
 	}
 }

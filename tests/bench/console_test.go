@@ -15,6 +15,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/state"
+	"berth/tests/bench/workload"
 )
 
 // The cluster that the console's cost is measured on.
@@ -58,6 +59,7 @@ func BenchmarkConsole(b *testing.B) {
 		"/console/instance/n-7", "/console/events", "/console/whatif?count=3&memory=100", "/console/rebalancing"} {
 		b.Run("page"+path, func(b *testing.B) {
 			plain, packed := ask(path, "").Body.Len(), ask(path, "gzip").Body.Len()
+			used := workload.CPU()
 			for b.Loop() {
 				changed++
 				t := consoleTask(changed % consoleInstances)
@@ -67,6 +69,7 @@ func BenchmarkConsole(b *testing.B) {
 				}
 				_, _ = io.Copy(io.Discard, ask(path, "gzip").Body)
 			}
+			b.ReportMetric(float64((workload.CPU()-used).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(float64(plain), "bytes")
 			b.ReportMetric(float64(packed), "gzip-bytes")
 		})

@@ -50,7 +50,7 @@ func TestCausesBehindTheCause(t *testing.T) {
 			w.service("web", 1)
 			w.task("web", 1, "n-1", func(t *cluster.Task) { t.Last = cluster.TaskPending })
 		}, problem.ServiceShort, "Service web runs 0 of 1 task.",
-			"1 task is still starting, the first since 2026-11-21T12:00:00Z. The agent is not connected on the instance " +
+			"1 task is still starting, the first since 2026-11-21T12:00:00Z on instance n-1. The agent is not connected on the instance " +
 				"of 1: n-1.", "aws ecs describe-tasks --cluster prod --tasks t-1"},
 		{"ATargetGroupThatIsGone", func(w *world) {
 			w.instance(1)

@@ -22,7 +22,9 @@ func describeKeptRoom(snap *snapshot.Snapshot, s *cluster.Service) (text string)
 	for _, name := range slices.Sorted(maps.Keys(snap.DaemonServices())) {
 		n := 0
 		for v := range snap.Reservations(snap.DaemonServices()[name].Short) {
-			if kept := v.ReservedCapacity(); v.HasFree(d.Needs) && (v.CPU-kept.CPU < d.Needs.CPU ||
+			kept := v.ReservedCapacity()
+			takesTasks := v.Instance != nil && v.IsAvailable() && !isCordoned(v.Instance)
+			if takesTasks && v.HasFree(d.Needs) && (v.CPU-kept.CPU < d.Needs.CPU ||
 				v.Memory-kept.Memory < d.Needs.Memory || v.ENIs-int(kept.ENIs) < int(d.Needs.ENIs)) {
 				n++
 			}
@@ -36,15 +38,17 @@ func describeKeptRoom(snap *snapshot.Snapshot, s *cluster.Service) (text string)
 }
 
 // describeHeldRoom says whose tasks hold the room that a DAEMON service lacks, and returns the command
-// that stops one of them: the room is kept for the DAEMON service then.
+// that stops as few of them as make room on one instance: the room is kept for the DAEMON service
+// then.
 func (f serviceFinder) describeHeldRoom(s *cluster.Service) (text string, help []Help) {
 	definition := f.in.Snapshot.Definitions[s.Deployment.TaskDefinition]
 	held := map[string]cluster.Resources{} // by service
-	var stop *cluster.Task
+	var stop []*cluster.Task
 	for v := range f.in.Snapshot.Reservations(s.Short) {
 		if definition == nil || v.HasFree(definition.Needs) {
 			continue
 		}
+		var holders []*cluster.Task
 		for _, t := range v.Tasks {
 			other := f.in.Snapshot.Services[t.Service]
 			if !t.IsActive() || other == nil || other.Strategy == cluster.Daemon {
@@ -52,11 +56,11 @@ func (f serviceFinder) describeHeldRoom(s *cluster.Service) (text string, help [
 			}
 			h := held[t.Service]
 			h.CPU, h.Memory = h.CPU+t.Needs.CPU, h.Memory+t.Needs.Memory
-			held[t.Service] = h
-			enough := v.CPU+t.Needs.CPU >= definition.Needs.CPU && v.Memory+t.Needs.Memory >= definition.Needs.Memory
-			if enough && !f.isProtected(t) && (stop == nil || t.ID < stop.ID) {
-				stop = t
-			}
+			held[t.Service], holders = h, append(holders, t)
+		}
+		if tasks := tasksInTheWay(f.finder, v, definition.Needs, holders); len(tasks) > 0 && (stop == nil ||
+			len(tasks) < len(stop) || len(tasks) == len(stop) && tasks[0].ID < stop[0].ID) {
+			stop = tasks
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
@@ -67,11 +71,45 @@ func (f serviceFinder) describeHeldRoom(s *cluster.Service) (text string, help [
 		text += fmt.Sprintf(" Tasks of service %s hold %d CPU units and %d MiB there.", name,
 			held[name].CPU/cluster.CPUUnit, held[name].Memory)
 	}
-	if stop != nil {
-		help = []Help{{"Stop a task of service " + stop.Service + " on one of them: its room is kept for this service",
-			f.aws("stop-task --task %s", stop.ID)}}
+	switch {
+	case len(stop) == 1:
+		help = []Help{{
+			"Stop a task of service " + stop[0].Service + " on one of them: its room is kept for this service",
+			f.aws("stop-task --task %s", stop[0].ID)}}
+	case len(stop) > 1:
+		ids := make([]string, len(stop))
+		for n, t := range stop {
+			ids[n] = t.ID
+		}
+		help = []Help{{fmt.Sprintf("Stop %d tasks on one of them: their room is kept for this service", len(stop)),
+			"for task in " + strings.Join(ids, " ") + "; do " + f.aws("stop-task --task $task") + "; done"}}
 	}
 	return text, help
+}
+
+// maxStops is how many tasks a command stops to make room on an instance.
+const maxStops = 5
+
+// tasksInTheWay returns the fewest of the holders, the largest first, without which an instance has
+// room for the needs; nil if that takes more than a command should stop.
+func tasksInTheWay(
+	f *finder, v *snapshot.InstanceView, needs cluster.Resources, holders []*cluster.Task,
+) (stop []*cluster.Task) {
+	slices.SortFunc(holders, func(a, b *cluster.Task) int {
+		return cmp.Or(cmp.Compare(b.Needs.Memory, a.Needs.Memory), cmp.Compare(b.Needs.CPU, a.Needs.CPU),
+			strings.Compare(a.ID, b.ID))
+	})
+	cpu, memory := v.CPU, v.Memory
+	for _, t := range holders {
+		if len(stop) == maxStops || f.isProtected(t) {
+			continue
+		}
+		stop, cpu, memory = append(stop, t), cpu+t.Needs.CPU, memory+t.Needs.Memory
+		if cpu >= needs.CPU && memory >= needs.Memory {
+			return stop
+		}
+	}
+	return nil
 }
 
 func (f *finder) isProtected(t *cluster.Task) bool {

@@ -131,9 +131,9 @@ func TestTaskLargerThanInstances(t *testing.T) {
 			w.service("web", 1)
 			w.rows[2].(*cluster.TaskDefinition).Needs = needs
 		}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.",
-			[]string{"A task needs more than the largest instance has (1024 CPU units).",
-				"A task needs more than the largest instance has (2048 MiB).",
-				"A task needs more GPUs than any instance has (0)."}[n],
+			[]string{"A task needs 4096 CPU units, more than the largest instance has (1024).",
+				"A task needs 4096 MiB of memory, more than the largest instance has (2048).",
+				"A task needs 1 GPU, more than any instance has (0)."}[n],
 			"berth instance --output wide --cluster prod"}
 		t.Run(fmt.Sprint(n), c.check)
 		w := newWorld()
@@ -181,7 +181,7 @@ func TestCallers(t *testing.T) {
 	w.input.Callers = problem.Callers{Berth: " --stack s", Proxy: "berth proxy --stack s --", Others: " --profile p"}
 	all := w.find(t)
 	got := []string{all[0].Help[0].Command, all[0].Help[1].Command, all[1].Help[0].Command}
-	want := []string{"berth whatif --service web --moves --cluster prod --stack s",
+	want := []string{"berth explain service web --cluster prod --stack s",
 		"berth proxy --stack s -- aws ecs update-service --cluster prod --service web --desired-count 0",
 		"aws sqs receive-message --queue-url dead --profile p"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -11,6 +11,8 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // checkTasks reports standalone tasks that wait for an instance, by task definition.
@@ -81,9 +83,34 @@ func (f *finder) checkInstances() {
 		ids := unused[why]
 		f.add(Problem{Kind: InstanceUnused, Type: "instance", Name: slices.Min(ids), Count: len(ids),
 			What: fmt.Sprintf("No service can use %s.", whatif.CountNoun(len(ids), "instance")),
-			Why:  fmt.Sprintf("%s: %s", listNames(ids), sentence(why))}, time.Time{},
+			Why:  fmt.Sprintf("%s: %s", listNames(ids), sentence(describeUnused(f.in.Snapshot, why, len(ids))))},
+			time.Time{},
 			Help{"See what each service demands", f.berth("explain instance %s", slices.Min(ids))})
 	}
+}
+
+// describeUnused says why no service can use n instances. With capacity providers that is often
+// because each service asks for one.
+func describeUnused(snap *snapshot.Snapshot, why string, n int) string {
+	services, asking := 0, 0
+	for _, s := range snap.Services {
+		if s.Status == cluster.ServiceActive {
+			services++
+			if len(s.Providers) > 0 {
+				asking++
+			}
+		}
+	}
+	if why != placement.Unsuitable {
+		return why
+	}
+	if n > 1 {
+		why = "they do not meet the requirements of any service"
+	}
+	if asking == services && services > 0 {
+		why += ": every service asks for a capacity provider"
+	}
+	return why
 }
 
 // describeLost says what becomes of disconnected instances and of the tasks there.
@@ -112,7 +139,7 @@ func (f *finder) checkDrains() {
 			if reason != "" {
 				reasons = append(reasons, reason)
 			}
-			if h != nil && len(help) < 3 {
+			if h != nil && len(help) < 3 && !slices.Contains(help, *h) {
 				help = append(help, *h)
 			}
 		}
@@ -189,10 +216,31 @@ func (f *finder) drainingSince(i *cluster.Instance) time.Time {
 	return time.Time{}
 }
 
-// listReasons joins the first reasons, and says how many more there are.
-func listReasons(reasons []string) string {
+// listReasons joins the first reasons, and says how many more there are. One that several tasks have
+// is there once, with their number.
+func listReasons(all []string) string {
+	var reasons []string
+	for n, r := range all {
+		if n == 0 || r != all[n-1] {
+			reasons = append(reasons, r)
+		}
+	}
+	for n, r := range reasons {
+		if same := countText(all, r); same > 1 {
+			reasons[n] = fmt.Sprintf("%s (%d tasks)", r, same)
+		}
+	}
 	if more := len(reasons) - listed; more > 0 {
 		return fmt.Sprintf("%s; and %d more", strings.Join(reasons[:listed], "; "), more)
 	}
 	return strings.Join(reasons, "; ")
+}
+
+func countText(all []string, text string) (n int) {
+	for _, t := range all {
+		if t == text {
+			n++
+		}
+	}
+	return n
 }

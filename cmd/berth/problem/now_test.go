@@ -115,3 +115,39 @@ func TestRoomDoesNotCountTasksThatLeave(t *testing.T) {
 		t.Errorf("remedies %q, want %q", commandsOf(got), want)
 	}
 }
+
+// Room that is kept on an instance whose agent is not connected is room for nobody.
+func TestRoomThatIsKeptOnADeadInstance(t *testing.T) {
+	w := newWorld()
+	w.instance(1, func(i *cluster.Instance) { i.AgentConnected = false })
+	w.service("filler", 3)
+	for k := range 3 {
+		w.task("filler", 1+k, "n-1")
+	}
+	w.service("agent", 1, func(s *cluster.Service) { s.Strategy, s.MaxPercent = cluster.Daemon, 100 })
+	w.rows[len(w.rows)-1].(*cluster.TaskDefinition).Needs.Memory = 600
+	w.service("web", 1)
+	snap := w.snapshot(t)
+	block(snap, "web", cluster.Diagnosis{Evaluated: 1, Unplaced: 1})
+	if why := findIn(t, w, snap, "web").Why; strings.Contains(why, "kept for DAEMON service") {
+		t.Errorf("%q", why)
+	}
+}
+
+// Often one task less does not make room for a DAEMON service: as many as do are stopped together.
+func TestRoomForADaemonThatTakesSeveralStops(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	w.service("filler", 4)
+	for k := range 4 {
+		w.task("filler", 1+k, "n-1")
+	}
+	w.service("agent", 1, func(s *cluster.Service) { s.Strategy, s.MaxPercent = cluster.Daemon, 100 })
+	w.rows[len(w.rows)-1].(*cluster.TaskDefinition).Needs.Memory = 1000
+	snap := w.snapshot(t)
+	block(snap, "agent", cluster.Diagnosis{Evaluated: 1, Unplaced: 1})
+	want := "for task in t-1 t-2; do aws ecs stop-task --cluster prod --task $task; done"
+	if got := commandsOf(findIn(t, w, snap, "agent")); !slices.Contains(got, want) {
+		t.Errorf("remedies %q, want %q", got, want)
+	}
+}

@@ -28,7 +28,7 @@ var situations = []situation{
 		w.task("web", 1, "n-1")
 	}, problem.ServiceShort, "Service web runs 1 of 3 tasks: no instance can take 2 more.",
 		"0 of 1 instance can take one: 1 insufficient memory (needs 512 MiB, best free 188).",
-		"berth whatif --service web --moves --cluster prod"},
+		"aws ecs update-service --cluster prod --service web --desired-count 1"},
 	{"NoRoomForAPort", func(w *world) {
 		w.instance(1)
 		w.service("web", 2)

@@ -9,6 +9,7 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/snapshot"
 )
 
@@ -16,8 +17,8 @@ import (
 func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	d := cmp.Or(f.blocked[s.Name], s.Blocked)
 	p := Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: count,
-		What: fmt.Sprintf("Service %s runs %d of %s: no instance can take %s.", s.Name, c.running,
-			whatif.CountNoun(s.Desired, "task"), countMore(cmp.Or(d.Unplaced, count))),
+		What: fmt.Sprintf("Service %s runs %d of %s%s: no instance can take %s.", s.Name, c.running,
+			whatif.CountNoun(s.Desired, "task"), describeLeaving(c), countMore(cmp.Or(d.Unplaced, count))),
 		Why: describeDiagnosis(d)}
 	var help []Help
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
@@ -34,7 +35,8 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterPort }) {
 		p.Why += describePortHolders(f.in.Snapshot, s)
 	}
-	p.Why += describeKeptRoom(f.in.Snapshot, s)
+	kept := describeKeptRoom(f.in.Snapshot, s)
+	p.Why += kept + describeWaitingLimit(f.in.Snapshot, s)
 	if s.Strategy == cluster.Daemon {
 		text, more := f.describeHeldRoom(s)
 		p.Why, help = p.Why+text, append(help, more...)
@@ -47,7 +49,8 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	}
 	scaling, more := f.scalingHelp(s)
 	p.Why = strings.TrimSpace(p.Why + " " + scaling)
-	help = append(append(help, more...), f.roomHelp(s, d, c)...)
+	movesHelp := kept == "" && len(f.in.Snapshot.GovernedServices()) > 0
+	help = append(append(help, more...), f.roomHelp(s, d, c, movesHelp)...)
 	f.add(p, s.BlockedSince, help...)
 }
 
@@ -90,6 +93,48 @@ func describeHolder(s *cluster.Service, t *cluster.Task) string {
 	return "Tasks of service " + t.Service + " hold the port"
 }
 
+// describeLeaving says how many of the running tasks leave: they count, and need a replacement.
+func describeLeaving(c taskCounts) string {
+	switch c.leaving {
+	case 0:
+		return ""
+	case 1:
+		return ", 1 on a draining instance"
+	}
+	return fmt.Sprintf(", %d on draining instances", c.leaving)
+}
+
+// describeWaitingLimit says that tasks of the service do not even wait for an instance, because as
+// many tasks of the cluster as may are waiting; empty if they may wait.
+func describeWaitingLimit(snap *snapshot.Snapshot, s *cluster.Service) string {
+	if _, limited := s.EmittedKeys[decide.ProvisioningLimitKey]; !limited {
+		return ""
+	}
+	waiting := map[string]int{} // by service
+	total := 0
+	for _, t := range snap.ProvisioningTasks() {
+		waiting[cmp.Or(t.Service, "none")]++
+		total++
+	}
+	names := slices.SortedFunc(maps.Keys(waiting), func(a, b string) int {
+		return cmp.Or(cmp.Compare(waiting[b], waiting[a]), strings.Compare(a, b))
+	})
+	var most []string
+	for _, name := range names[:min(len(names), listed)] {
+		most = append(most, fmt.Sprintf("%d of service %s", waiting[name], name))
+	}
+	return fmt.Sprintf(" %s for an instance in the cluster, and no more may (parameter ProvisioningLimit): %s. "+
+		"Capacity providers do not scale out for the others.", countWait(total), strings.Join(most, ", "))
+}
+
+// countWait returns "1 task waits" or "2 tasks wait".
+func countWait(n int) string {
+	if n == 1 {
+		return "1 task waits"
+	}
+	return fmt.Sprintf("%d tasks wait", n)
+}
+
 func countMore(n int) string {
 	if n == 1 {
 		return "1 more"
@@ -123,7 +168,13 @@ func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help)
 		g := f.in.Capacity.Groups[p.Group]
 		why += fmt.Sprintf(" Managed scaling of %s: %s", p.Name, sentence(d.Why))
 		if failing := f.describeLaunches(g); failing != "" {
-			why += " " + failing
+			why, help = why+" "+failing, append(help, f.launchHelp(g)...)
+		}
+		if missing, _ := unregisteredOf(&f.in, p, g); len(missing) > 0 { // more of them would help nobody
+			why += fmt.Sprintf(" %d of its %s never registered with cluster %s.", len(missing),
+				whatif.CountNoun(len(g.Instances), "instance"), f.in.Cluster)
+			help = append(help, unregisteredHelp(f.finder, missing[0])...)
+			continue
 		}
 		if d.Needed > g.Max && g.Desired >= g.Max {
 			help = append(help, Help{"Let the group grow", f.other(
@@ -138,14 +189,15 @@ func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help)
 const maxHelp = 4
 
 // roomHelp returns what may give the service's tasks room, by what rejects the most instances.
-func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts) (help []Help) {
+// movesHelp is set if moves could.
+func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts, movesHelp bool) (help []Help) {
 	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
 		s.Name, c.running-c.leaving)}
 	if c.running == c.leaving {
 		fewer.What = "Ask for none until there is room"
 	}
 	for _, r := range sortedRejections(d) {
-		help = append(help, f.filterHelp(s, r)...)
+		help = append(help, f.filterHelp(s, r, movesHelp)...)
 		if slices.Contains(roomFilters, r.Filter) && s.Strategy != cluster.Daemon { // a DAEMON has no desired count
 			help = append(help, fewer)
 		}
@@ -175,7 +227,7 @@ var applicationLimits = map[cluster.Filter]string{
 }
 
 // filterHelp returns what may help against one filter.
-func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection) []Help {
+func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHelp bool) []Help {
 	switch r.Filter {
 	case cluster.FilterStatus:
 		if id := f.firstInstance(isDraining); id != "" {
@@ -202,7 +254,7 @@ func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection) []Hel
 		if s.Strategy == cluster.Daemon {
 			break // moves make no room for its tasks
 		}
-		if f.in.Snapshot.Application(s.Rules.Application) == nil { // moves make no room for its tasks
+		if movesHelp && f.in.Snapshot.Application(s.Rules.Application) == nil { // moves make no room for its tasks
 			return []Help{{"See whether moves would make room", f.berth("whatif --service %s --moves", s.Name)}}
 		}
 	}
@@ -226,11 +278,14 @@ func (f serviceFinder) exceedsInstances(s *cluster.Service) string {
 	case d == nil || cpu == 0:
 		return ""
 	case int64(d.Needs.CPU) > cpu:
-		return fmt.Sprintf("A task needs more than the largest instance has (%d CPU units).", cpu/cluster.CPUUnit)
+		return fmt.Sprintf("A task needs %d CPU units, more than the largest instance has (%d).",
+			int64(d.Needs.CPU)/cluster.CPUUnit, cpu/cluster.CPUUnit)
 	case int64(d.Needs.Memory) > memory:
-		return fmt.Sprintf("A task needs more than the largest instance has (%d MiB).", memory)
+		return fmt.Sprintf("A task needs %d MiB of memory, more than the largest instance has (%d).", d.Needs.Memory,
+			memory)
 	case d.Needs.GPUs > gpus:
-		return fmt.Sprintf("A task needs more GPUs than any instance has (%d).", gpus)
+		return fmt.Sprintf("A task needs %s, more than any instance has (%d).",
+			whatif.CountNoun(d.Needs.GPUs, "GPU"), gpus)
 	}
 	return ""
 }

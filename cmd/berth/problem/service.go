@@ -10,6 +10,7 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/decide"
 	"berth/shared/snapshot"
 	"berth/shared/spelling"
 	"berth/shared/wire/berthapi"
@@ -27,6 +28,7 @@ type taskCounts struct {
 	leaving            int             // running on a DRAINING instance
 	starting           []*cluster.Task // on an instance, not RUNNING yet
 	oldest             time.Time       // when the first of those was created
+	oldestOn           string          // its instance
 	reason             string          // why the first unhealthy one is
 }
 
@@ -37,7 +39,7 @@ func (f serviceFinder) countTasks(s *cluster.Service) (c taskCounts) {
 		case t.Last != cluster.TaskRunning:
 			c.starting = append(c.starting, t)
 			if at := t.CreatedAt.Time(); c.oldest.IsZero() || at.Before(c.oldest) {
-				c.oldest = at
+				c.oldest, c.oldestOn = at, t.Instance
 			}
 		default:
 			c.running++
@@ -85,8 +87,9 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 	case short > 0 && !c.oldest.IsZero() && f.in.Now.Sub(c.oldest) > slowStart:
 		f.add(Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: short,
 			What: f.describeShort(s, c),
-			Why: fmt.Sprintf("%s still starting, the first since %s.", countAre(len(c.starting), "task"),
-				formatTime(c.oldest)) + describeDeadAgents(f.in.Snapshot, c.starting)}, c.oldest,
+			Why: fmt.Sprintf("%s still starting, the first since %s on instance %s.",
+				countAre(len(c.starting), "task"), formatTime(c.oldest), c.oldestOn) +
+				describeDeadAgents(f.in.Snapshot, c.starting)}, c.oldest,
 			Help{"See what its agent reports", f.aws("describe-tasks --tasks %s", c.starting[0].ID)})
 	}
 	f.checkTargets(s)
@@ -104,7 +107,8 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 		f.add(Problem{Kind: RuleBroken, Type: "service", Name: s.Name, Count: 1,
 			What: fmt.Sprintf("Service %s breaks a rule that no moves can repair.", s.Name),
 			Why:  sentence(s.Unrepaired)},
-			time.Time{}, Help{"See which tasks are concerned", f.berth("explain service %s", s.Name)})
+			s.EmittedKeys[decide.UnrepairedKey],
+			Help{"See which tasks are concerned", f.berth("explain service %s", s.Name)})
 	}
 	if w := f.in.Snapshot.AlarmWatch(s.Short); w != nil && len(w.Missing) > 0 && w.Deployment == s.Deployment.ID {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: len(w.Missing),
@@ -144,8 +148,19 @@ func (f serviceFinder) checkNames(s *cluster.Service) {
 	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1, What: what,
 			Why: sentence(u.String())},
-			time.Time{}, f.correction(s, u))
+			namesSince(s), f.correction(s, u))
 	}
+}
+
+// namesSince returns when Berth first emitted that names in the service's rules have no effect; zero
+// if it did not.
+func namesSince(s *cluster.Service) (first time.Time) {
+	for key, at := range s.EmittedKeys {
+		if strings.HasPrefix(key, decide.NamesKeyPrefix) && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
 }
 
 // allRules returns the service's rules with the constraints of its task definition.
@@ -331,11 +346,16 @@ func (f serviceFinder) addStuck(s *cluster.Service, c taskCounts, since time.Tim
 
 // checkTargets reports registrations that a target group or Classic Load Balancer refused.
 func (f serviceFinder) checkTargets(s *cluster.Service) {
-	refused, count := map[string]string{}, map[string]int{}
+	refused, count, since := map[string]string{}, map[string]int{}, map[string]time.Time{}
 	for _, id := range slices.Sorted(maps.Keys(f.in.Snapshot.Targets(s.Short))) {
 		for _, r := range f.in.Snapshot.Target(s.Short, id).Registrations {
 			if r.State == cluster.RegistrationFailed {
 				refused[r.ARN], count[r.ARN] = r.Reason, count[r.ARN]+1
+				// Tasks are registered when they have started.
+				if t := f.in.Snapshot.Task(s.Short, id); t != nil && !t.Started.IsZero() &&
+					(since[r.ARN].IsZero() || t.Started.Time().Before(since[r.ARN])) {
+					since[r.ARN] = t.Started.Time()
+				}
 			}
 		}
 	}
@@ -347,7 +367,7 @@ func (f serviceFinder) checkTargets(s *cluster.Service) {
 		}
 		f.add(Problem{Kind: TargetRefused, Type: "service", Name: s.Name, Count: count[arn],
 			What: fmt.Sprintf("%s refuses %s of service %s.", what, whatif.CountNoun(count[arn], "task"), s.Name),
-			Why:  sentence(cmp.Or(refused[arn], "it gives no reason"))}, time.Time{},
+			Why:  sentence(cmp.Or(refused[arn], "it gives no reason"))}, since[arn],
 			append([]Help{help}, f.goneHelp(s, refused[arn])...)...)
 	}
 }

@@ -3,6 +3,7 @@ package ec2
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"regexp"
@@ -55,7 +56,8 @@ type Hosts interface {
 func HostActions(k *kernel.Kernel, hosts Hosts) map[string]protocol.Action {
 	a := &hostAPI{k, hosts}
 	actions := map[string]protocol.Action{"DescribeInstances": protocol.StrictAction(a.describeInstances),
-		"DescribeNetworkInterfaces": protocol.StrictAction(a.describeNetworkInterfaces)}
+		"DescribeNetworkInterfaces": protocol.StrictAction(a.describeNetworkInterfaces),
+		"GetConsoleOutput":          protocol.StrictAction(a.getConsoleOutput)}
 	for name, change := range hostChanges(hosts) {
 		actions[name] = protocol.StrictAction(func(_ context.Context, in *instanceInput) (any, error) {
 			return a.changeHosts(in.InstanceId, change)
@@ -214,6 +216,30 @@ func (a *hostAPI) describeNetworkInterfaces(_ context.Context, in *struct {
 		Next       string `xml:"nextToken,omitempty"`
 	}
 	out.Interfaces, out.Next, err = protocol.PageOf(all, in.NextToken, in.MaxResults, 1000)
+	return out, err
+}
+
+// getConsoleOutput returns what a host printed at its start. Simulated ones print one line.
+func (a *hostAPI) getConsoleOutput(_ context.Context, in *struct {
+	InstanceId string
+	Latest     bool
+}) (any, error) {
+	var out struct {
+		ID     string `xml:"instanceId"`
+		At     string `xml:"timestamp"`
+		Output string `xml:"output"`
+	}
+	err := a.kernel.View(func(time.Time) error {
+		found, err := a.findHosts([]string{in.InstanceId})
+		if err != nil {
+			return err
+		}
+		h := found[0]
+		out.ID, out.At = h.ID, protocol.FormatXMLTime(h.LaunchedAt)
+		out.Output = base64.StdEncoding.EncodeToString(fmt.Appendf(nil,
+			"%s simulated machine %s (%s, image %s) is %s\n", out.At, h.ID, h.Type, h.Image, h.State))
+		return nil
+	})
 	return out, err
 }
 

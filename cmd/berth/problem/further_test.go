@@ -1,0 +1,141 @@
+package problem_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/cmd/berth/problem"
+	"berth/shared/cluster"
+	"berth/shared/decide"
+)
+
+// onSpot is a world with an instance full of tasks of web, which asks for capacity provider spot.
+func onSpot(change ...func(*cluster.CapacityProvider, *cluster.AutoScalingGroup)) *world {
+	w := newWorld()
+	w.instance(1)
+	w.service("web", 6, func(s *cluster.Service) {
+		s.Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	})
+	for k := range 4 {
+		w.task("web", k+1, "n-1")
+	}
+	w.capacity(change...)
+	return w
+}
+
+// Situations that were found by trying them on a running Berth: each has its cause and a remedy that
+// ends it.
+func TestSituationsFoundByTrying(t *testing.T) {
+	copied := func(from *world) func(*world) { return func(w *world) { *w = *from } }
+	full := func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max, g.Desired = 2, 2 }
+	never := onSpot(full, func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) {
+		g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-2", Zone: "a", Lifecycle: "InService"})
+	})
+	never.input.Capacity.Histories["spot"] = &cluster.ScalingHistory{Provider: "spot",
+		UnregisteredSince: map[string]time.Time{"i-2": noon}}
+	quota := onSpot(full)
+	quota.input.Capacity.Failures = map[string][]cluster.FailedLaunch{"group": {
+		{At: tenPast, Code: "VcpuLimitExceeded", Message: "You have requested more vCPU capacity"}}}
+	limit := onSpot()
+	limit.services["web"].EmittedKeys = map[string]time.Time{decide.ProvisioningLimitKey: noon}
+	limit.service("other", 0)
+	for k := range 3 {
+		limit.task("other", 10+k, "", func(t *cluster.Task) { t.Last = "" })
+	}
+	for _, c := range []situation{
+		{"AGroupAtItsMaximumWhoseInstancesNeverRegister", copied(never), problem.ServiceShort,
+			"Service web runs 4 of 6 tasks: no instance can take 2 more.",
+			"1 of its 2 instances never registered with cluster prod.",
+			"aws ec2 get-console-output --instance-id i-2 --output text"},
+		{"AQuotaOfEC2", copied(quota), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
+			"1 launch failed within the last hour: VcpuLimitExceeded",
+			"aws service-quotas get-service-quota --service-code ec2 --quota-code L-1216C47A"},
+		{"AsManyTasksWaitAsMay", copied(limit), problem.ServiceShort,
+			"Service web runs 4 of 6 tasks: no instance can take 2 more.",
+			"3 tasks wait for an instance in the cluster, and no more may (parameter ProvisioningLimit): 3 of service other.",
+			"aws ecs update-service --cluster prod --service web --desired-count 4"},
+		{"TasksThatLeaveAndFindNoRoom", func(w *world) {
+			w.instance(1, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+			w.service("web", 2)
+			w.task("web", 1, "n-1")
+			w.services["web"].Blocked = &cluster.Diagnosis{Evaluated: 1, Unplaced: 1, Rejected: []cluster.Rejection{
+				{Filter: cluster.FilterStatus, Count: 1}}}
+		}, problem.ServiceShort, "Service web runs 1 of 2 tasks, 1 on a draining instance: no instance can take 1 more.",
+			"1 not active", "--status ACTIVE --container-instances n-1"},
+		{"AnInstanceOutsideEveryProvider", func(w *world) {
+			*w = *onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Scaling.Enabled = false })
+			w.instance(2)
+			w.instance(3)
+		}, problem.InstanceUnused, "No service can use 2 instances.",
+			"n-2, n-3: They do not meet the requirements of any service: every service asks for a capacity provider.",
+			"berth explain instance n-2"},
+		{"ASlowStart", func(w *world) {
+			w.instance(1)
+			w.service("web", 1)
+			w.task("web", 1, "n-1", func(t *cluster.Task) { t.Last = cluster.TaskPending })
+		}, problem.ServiceShort, "Service web runs 0 of 1 task.",
+			"1 task is still starting, the first since 2026-11-21T12:00:00Z on instance n-1.",
+			"aws ecs describe-tasks --cluster prod --tasks t-1"},
+	} {
+		t.Run(c.name, c.check)
+	}
+	for _, p := range never.find(t) {
+		if slices.ContainsFunc(commandsOf(p), func(c string) bool { return strings.Contains(c, "--max-size") }) {
+			t.Errorf("a larger group would help nobody: %q", commandsOf(p))
+		}
+	}
+}
+
+// A reason that several tasks have, and what helps against it, is printed once.
+func TestDrainThatSeveralTasksBlock(t *testing.T) {
+	w := newWorld()
+	w.instance(1, func(i *cluster.Instance) {
+		i.Status, i.DrainingAt = cluster.InstanceDraining, cluster.At(noon)
+	})
+	w.service("web", 2)
+	w.task("web", 1, "n-1")
+	w.task("web", 2, "n-1")
+	w.services["web"].Blocked = &cluster.Diagnosis{Evaluated: 1, Unplaced: 2, Rejected: []cluster.Rejection{
+		{Filter: cluster.FilterStatus, Count: 1}}}
+	for _, p := range w.find(t) {
+		if p.Kind != problem.DrainWaits {
+			continue
+		}
+		if strings.Count(p.Why, "service web") != 1 || !strings.Contains(p.Why, "(2 tasks)") || len(p.Help) != 2 {
+			t.Errorf("%q, remedies %q", p.Why, p.Help)
+		}
+		return
+	}
+	t.Error("no drain is reported")
+}
+
+// Since when is told where something in the cluster says so.
+func TestSinceWhen(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	arn := "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/blue/1"
+	w.service("refused", 1)
+	w.task("refused", 1, "n-1", func(t *cluster.Task) { t.Started = cluster.At(noon) })
+	w.rows = append(w.rows, &cluster.Target{Head: w.head(), Task: "t-1", Owner: "refused-short", Service: "refused",
+		Registrations: []cluster.Registration{{ARN: arn, State: cluster.RegistrationFailed, Reason: "no"}}})
+	w.service("broken", 1, func(s *cluster.Service) {
+		s.Unrepaired, s.EmittedKeys = "it breaks a rule", map[string]time.Time{decide.UnrepairedKey: noon}
+	})
+	w.task("broken", 2, "n-1")
+	w.service("typo", 1, func(s *cluster.Service) {
+		s.Rules.Strategies = []cluster.PlacementStrategy{{Type: "spread", Field: "attribute:rak"}}
+		s.EmittedKeys = map[string]time.Time{decide.NamesKeyPrefix + "rak": noon}
+	})
+	w.task("typo", 3, "n-1")
+	found := w.find(t)
+	if len(found) != 3 {
+		t.Errorf("%d problems: %+v", len(found), found)
+	}
+	for _, p := range found {
+		if p.Since == nil || !p.Since.Equal(noon) {
+			t.Errorf("%s: since %v", p.What, p.Since)
+		}
+	}
+}
