@@ -575,6 +575,10 @@ func (s *scheduler) ListRows(_ context.Context, clusterName, after string) (rows
 // Now is noon.
 func (s *scheduler) Now() time.Time { return noon }
 
+func (s *scheduler) Generation(_ context.Context, clusterName string) (string, error) {
+	return "7-here-3", s.in(clusterName)
+}
+
 func (s *scheduler) CapacityRows(_ context.Context, clusterName string) ([]state.Row, error) {
 	return s.capacity, s.in(clusterName)
 }

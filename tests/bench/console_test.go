@@ -84,6 +84,15 @@ func consoleStore(b *testing.B) *embedded.Store {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = store.Close() })
+	for _, r := range consoleRows() {
+		if _, err := store.Write(b.Context(), state.Write{Put: r, Any: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return store
+}
+
+func consoleRows() []state.Row {
 	head := cluster.Head{Cluster: "c", Rev: 1}
 	rows := []state.Row{&state.Entry{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "c"},
 		&state.Meta{Head: head, Version: 1, Short: "c"},
@@ -108,12 +117,7 @@ func consoleStore(b *testing.B) *embedded.Store {
 	for k := range consoleInstances * consoleTasksEach {
 		rows = append(rows, consoleTask(k))
 	}
-	for _, r := range rows {
-		if _, err := store.Write(b.Context(), state.Write{Put: r, Any: true}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return store
+	return rows
 }
 
 func consoleTask(k int) *cluster.Task {

@@ -28,7 +28,7 @@ func TestPages(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/": {"1. <a href=\"/console/service/api?cluster=prod\">Service api runs 0 of 2 tasks: no instance can take 2 more.</a>",
 			"9 insufficient memory (needs 8000 MiB, best free 3072)", "since 2026-11-21T11:00:00Z (1h0m)",
-			"<code>berth whatif --service api --moves --cluster prod</code>"},
+			"<code>berth explain service api --cluster prod</code>"},
 		"/?q=nothing+has+this": {"No problem contains these words."},
 		"/console/map": {"us-east-1a", "spot", "<svg ", `path class="cpu"`,
 			"/console/instance/n-0?cluster=prod", "1 to 9 of 9"},

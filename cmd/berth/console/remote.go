@@ -26,6 +26,8 @@ type ClientSource struct {
 	Every time.Duration
 	// Callers says how commands reach the API.
 	Callers problem.Callers
+	// Clock is the machine's clock; nil for time.Now. Tests set it.
+	Clock func() time.Time
 
 	mu       sync.Mutex
 	clusters map[string]*remoteCluster
@@ -39,14 +41,32 @@ type remoteCluster struct {
 	snapshot   *snapshot.Snapshot
 	capacity   *whatif.Capacity
 	report     *problem.Report
-	generation string
-	readAt     time.Time
-	took       time.Duration
+	generation string        // of the page
+	readAt     time.Time     // the last look
+	took       time.Duration // of the last look
+	rowsAt     time.Time     // when the rows were read
+	rowsTook   time.Duration // to read them
+	rowsSum    uint64        // their digest
+	stored     string        // the generation that Berth gave for them; empty if it is unknown
+}
+
+func (s *ClientSource) now() time.Time {
+	if s.Clock == nil {
+		return time.Now()
+	}
+	return s.Clock()
 }
 
 // readShare bounds what reading costs: a cluster is read for at most one part in so many of the
 // time.
 const readShare = 20
+
+// While Berth says that nothing has changed, the rows are read again after minUnchanged, or so many
+// times as long as reading them takes: Berth does not see all changes at once.
+const (
+	minUnchanged   = 10 * time.Minute
+	unchangedShare = 360
+)
 
 // refresh returns the cluster, locked, and reads it if the last reading is too old.
 func (s *ClientSource) refresh(ctx context.Context, name string) (*remoteCluster, error) {
@@ -61,7 +81,7 @@ func (s *ClientSource) refresh(ctx context.Context, name string) (*remoteCluster
 	}
 	s.mu.Unlock()
 	c.mu.Lock()
-	if c.snapshot != nil && time.Since(c.readAt) < max(s.Every, readShare*c.took) {
+	if c.snapshot != nil && s.now().Sub(c.readAt) < max(s.Every, readShare*c.took) {
 		return c, nil
 	}
 	if err := s.read(ctx, name, c); err != nil {
@@ -71,10 +91,43 @@ func (s *ClientSource) refresh(ctx context.Context, name string) (*remoteCluster
 	return c, nil
 }
 
-// read reads the cluster. If only its Auto Scaling groups cannot be read, the report says so.
+// read looks at the cluster. What its instances come from comes with a generation, and the rows are
+// read only if that has changed, or after a while. If only its Auto Scaling groups cannot be read,
+// the report says so.
 func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) error {
-	begin := time.Now()
-	rows, at, err := whatif.ReadRows(ctx, s.API, name, func(int) {})
+	begin := s.now()
+	capacity, unread := whatif.ReadCapacity(ctx, s.API, name)
+	if capacity == nil {
+		return unread
+	}
+	isUnchanged := c.snapshot != nil && c.stored != "" && c.stored == capacity.Generation
+	if isUnchanged && s.now().Sub(c.rowsAt) < max(minUnchanged, unchangedShare*c.rowsTook) {
+		c.snapshot.DropExpired(capacity.Now(begin))
+	} else if err := s.readRows(ctx, name, c); err != nil {
+		return err
+	} else {
+		c.stored, c.rowsAt, c.rowsTook = capacity.Generation, begin, s.now().Sub(begin)
+	}
+	c.capacity = capacity
+	c.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity,
+		Now: c.capacity.Now(begin), Callers: s.Callers})
+	if unread != nil {
+		c.report.Unread = unread.Error()
+	}
+	sum := fnv.New64a()
+	_, _ = fmt.Fprint(sum, c.rowsSum, len(c.report.Problems), c.report.Unread) // a hash never fails
+	c.generation = strconv.FormatUint(sum.Sum64(), 36)
+	c.readAt, c.took = s.now(), s.now().Sub(begin)
+	return nil
+}
+
+// readRows reads the rows that placement decides on.
+func (s *ClientSource) readRows(ctx context.Context, name string, c *remoteCluster) error {
+	rows, _, err := whatif.ReadRows(ctx, s.API, name, func(int) {})
+	if err != nil {
+		return err
+	}
+	snap, err := whatif.BuildSnapshot(rows)
 	if err != nil {
 		return err
 	}
@@ -82,19 +135,7 @@ func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) 
 	for _, r := range rows {
 		_, _ = sum.Write(r.Row) // a hash never fails
 	}
-	if c.snapshot, err = whatif.BuildSnapshot(rows); err != nil {
-		return err
-	}
-	var unread error
-	c.capacity, unread = whatif.ReadCapacity(ctx, s.API, name)
-	c.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity,
-		Now: c.capacity.Now(at), Callers: s.Callers})
-	if unread != nil {
-		c.report.Unread = unread.Error()
-	}
-	_, _ = fmt.Fprint(sum, len(c.report.Problems), c.report.Unread)
-	c.generation = strconv.FormatUint(sum.Sum64(), 36)
-	c.readAt, c.took = time.Now(), time.Since(begin)
+	c.snapshot, c.rowsSum = snap, sum.Sum64()
 	return nil
 }
 
@@ -113,7 +154,7 @@ func (s *ClientSource) View(ctx context.Context, name string, show func(*World) 
 	}
 	defer c.mu.Unlock()
 	return show(&World{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity, Report: c.report,
-		Now:        c.capacity.Now(c.readAt).Add(time.Since(c.readAt)),
+		Now:        c.capacity.Now(c.readAt).Add(s.now().Sub(c.readAt)),
 		Generation: c.generation})
 }
 
@@ -131,7 +172,7 @@ func (s *ClientSource) Generation(ctx context.Context, name string) (string, err
 func (s *ClientSource) ClusterNames(ctx context.Context) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.names != nil && time.Since(s.namesAt) < time.Minute {
+	if s.names != nil && s.now().Sub(s.namesAt) < time.Minute {
 		return s.names, nil
 	}
 	names, err := s.API.ListPages(ctx, "ListClusters", "clusterArns", map[string]any{})
@@ -142,7 +183,7 @@ func (s *ClientSource) ClusterNames(ctx context.Context) ([]string, error) {
 		names[i] = cluster.LastPart(names[i])
 	}
 	slices.Sort(names)
-	s.names, s.namesAt = names, time.Now()
+	s.names, s.namesAt = names, s.now()
 	return names, nil
 }
 
@@ -163,7 +204,7 @@ func (s *ClientSource) Expire(name string) {
 	s.mu.Unlock()
 	if c != nil {
 		c.mu.Lock()
-		c.readAt = time.Time{}
+		c.readAt, c.stored = time.Time{}, ""
 		c.mu.Unlock()
 	}
 }

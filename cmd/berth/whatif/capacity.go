@@ -30,6 +30,8 @@ type Capacity struct {
 	Unattachable []*cluster.CapacityProvider
 	// At is the time of the scheduler's clock; zero if it is unknown.
 	At time.Time
+	// Generation changes with the cluster's rows; empty if it is unknown.
+	Generation string
 }
 
 // Now returns the time of the scheduler's clock, or local if that is unknown.
@@ -94,7 +96,7 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 		rows = append(rows, row)
 	}
 	k, names := NewCapacity(rows)
-	k.At = out.At
+	k.At, k.Generation = out.At, out.Generation
 	groups, err := c.AutoScalingGroups(ctx, names)
 	for _, g := range groups {
 		k.Groups[g.Name] = g

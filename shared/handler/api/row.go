@@ -81,6 +81,21 @@ func withoutOverrides(row state.Row) state.Row {
 // Now returns the time of the scheduler's clock.
 func (a *Rows) Now() time.Time { return a.Clock.Now() }
 
+// Generation returns the placement version and placement's last batch. Every change that placement
+// decides on reaches it through the stream, and each of its batches has a number.
+func (a *Rows) Generation(ctx context.Context, clusterName string) (string, error) {
+	meta, err := a.findCluster(ctx, clusterName)
+	if err != nil {
+		return "", err
+	}
+	last, err := state.ReadRow[*state.Checkpoint](ctx, a.State,
+		state.Key{Cluster: clusterName, Sort: state.PrefixCheckpoint}, "the checkpoint")
+	if err != nil || last == nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d-%s-%d", meta.Version, last.Environment, last.Batch), nil
+}
+
 // CapacityRows returns the rows that say where a cluster's instances come from: its capacity
 // providers, what managed scaling remembers of them, its node groups, and the last update of each
 // group's nodes. Providers that could not be created are among them, because no cluster can have

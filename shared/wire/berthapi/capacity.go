@@ -16,10 +16,17 @@ type CapacityOutput struct {
 	Rows []Row `json:"rows"`
 	// At is the time of the scheduler's clock.
 	At time.Time `json:"at,omitzero"`
+	// Generation changes whenever placement has seen a change of the cluster. While it stays, whoever
+	// has read the rows of ListClusterRows after it need not read them again.
+	Generation string `json:"generation,omitempty"`
 }
 
 func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*CapacityOutput, error) {
 	clusterName, err := s.ClusterName(&in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	generation, err := s.Resources.Rows.Generation(ctx, clusterName)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +35,7 @@ func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*Capac
 		return nil, err
 	}
 	encoded, err := encodeRows(rows)
-	return &CapacityOutput{Rows: encoded, At: s.Resources.Rows.Now().UTC()}, err
+	return &CapacityOutput{Rows: encoded, At: s.Resources.Rows.Now().UTC(), Generation: generation}, err
 }
 
 // encodeRows encodes rows as they are stored. No rows are an empty list.

@@ -52,6 +52,8 @@ type Rows interface {
 	ListRows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
 	// CapacityRows returns the rows of what the cluster's instances come from.
 	CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error)
+	// Generation returns what changes whenever placement has seen a change of the cluster. It is cheap.
+	Generation(ctx context.Context, clusterName string) (string, error)
 	// Now returns the time of the scheduler's clock, which may run faster than the caller's.
 	Now() time.Time
 }
