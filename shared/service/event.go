@@ -15,6 +15,10 @@ const repeatAfter = 6 * time.Hour
 // caller.
 const PlacementKeyPrefix = "place/"
 
+// ThrottleKeyPrefix starts the key of the event that starts of a revision fail; the deployment's id
+// follows.
+const ThrottleKeyPrefix = "throttle/"
+
 // keyedEvent is an event that is not repeated while its cause lasts (S12). An event without a key
 // is always emitted.
 type keyedEvent struct {
@@ -81,7 +85,7 @@ func reportThrottle(v view) decision {
 	if id == "" || v.Service.Status != cluster.ServiceActive {
 		return decision{}
 	}
-	return decision{events: []keyedEvent{{"throttle/" + id, Event{
+	return decision{events: []keyedEvent{{ThrottleKeyPrefix + id, Event{
 		Message: StartsImpairedMessage(v.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: id,
 		Reason: worst.Reason, Failures: worst.Failures, NextAttemptAt: worst.NextAttemptAt,
 	}}}}

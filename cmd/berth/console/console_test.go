@@ -86,6 +86,11 @@ func TestEmpty(t *testing.T) {
 	server, _ := site(t, newStore(t, 0).source, "")
 	_, page := get(t, server, "/")
 	contains(t, page, "Nothing is wrong.", "Nothing is wrong in cluster prod (0 instances, 1 service, 0 tasks).")
+	gone := newService("web", 0)
+	gone.Status = cluster.ServiceInactive
+	server, _ = site(t, newStore(t, 0, gone).source, "")
+	_, page = get(t, server, "/")
+	contains(t, page, "There is no service yet.", "aws ecs create-service --cluster prod --service-name web")
 	_, page = get(t, server, "/console/map")
 	contains(t, page, "No instance.")
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"embed"
-	"fmt"
 	"html/template"
 	"io"
 	"maps"
@@ -28,6 +27,7 @@ var pageFiles embed.FS
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"short": listing.ShortID, "age": listing.Age, "time": formatTime, "tone": toneClass, "address": address,
 	"dict":    pairs,
+	"next":    func(n int) int { return n + 1 },
 	"count":   whatif.CountNoun,
 	"percent": func(a listing.Amount) int { return int(a.Share()*100 + 0.5) },
 }).ParseFS(pageFiles, "page/*.html"))
@@ -370,13 +370,6 @@ type shownProvider struct {
 	Stay                           []string
 }
 
-// shownUpdate is a node group and its last update.
-type shownUpdate struct {
-	Name, Group, Status, Update, Phase, Waiting string
-	Since                                       time.Time
-	Steps, Errors                               []string
-}
-
 // maxVerdicts is how many instances of a group the page says why they stay.
 const maxVerdicts = 20
 
@@ -399,26 +392,11 @@ func (c *Console) showCapacity(_ *http.Request, v *view) error {
 			providers = append(providers, out)
 		}
 		for _, name := range slices.Sorted(maps.Keys(k.NodeGroups)) {
-			updates = append(updates, newShownUpdate(k.NodeGroups[name], k.Updates[name]))
+			updates = append(updates, newShownUpdate(v, k.NodeGroups[name]))
 		}
 	}
 	v.Body = map[string]any{"Providers": providers, "Updates": updates, "Known": v.Capacity != nil}
 	return nil
-}
-
-func newShownUpdate(g *cluster.NodeGroup, u *cluster.Update) shownUpdate {
-	out := shownUpdate{Name: g.Name, Group: g.AutoScalingGroup, Status: string(g.Status)}
-	if u == nil {
-		return out
-	}
-	out.Update, out.Phase, out.Waiting, out.Since = string(u.Status), string(u.Phase), u.WaitingFor, u.WaitingSince
-	for _, r := range u.Removals {
-		out.Steps = append(out.Steps, fmt.Sprintf("%s: %s since %s", r.Instance, r.Step, formatTime(r.StepSince)))
-	}
-	for _, e := range u.Errors {
-		out.Errors = append(out.Errors, fmt.Sprintf("%s: %s", e.Code, e.Message))
-	}
-	return out
 }
 
 // eventsOf returns the events of a service, or of all, the newest first.

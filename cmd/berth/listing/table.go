@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/shared/cluster"
 )
 
 // ServiceTable has the columns of services.
@@ -78,7 +80,7 @@ func (i Instance) State() string {
 	switch {
 	case !i.Connected:
 		return "disconnected"
-	case i.Unschedulable:
+	case i.Unschedulable && i.Status == string(cluster.InstanceActive): // an upgrade makes both so
 		return "unschedulable"
 	}
 	return i.Status

@@ -166,7 +166,11 @@ func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 		return
 	}
 	slices.Sort(reasons)
-	why := sentence(strings.TrimSuffix("It waits for "+u.WaitingFor, "It waits for "))
+	waitsFor := u.WaitingFor
+	if leaving, _, ok := strings.Cut(waitsFor, ": "); ok && len(reasons) > 0 {
+		waitsFor = leaving // the reasons say the same of each task, and until when
+	}
+	why := sentence(strings.TrimSuffix("It waits for "+waitsFor, "It waits for "))
 	if len(reasons) > 0 {
 		why = strings.TrimSpace(why + " " + sentence(listReasons(reasons)))
 	}

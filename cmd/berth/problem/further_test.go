@@ -9,6 +9,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/service"
 )
 
 // onSpot is a world with an instance full of tasks of web, which asks for capacity provider spot.
@@ -109,6 +110,22 @@ func TestDrainThatSeveralTasksBlock(t *testing.T) {
 		return
 	}
 	t.Error("no drain is reported")
+}
+
+// A throttle lasts since the first failure, not since the last attempt.
+func TestSinceWhenStartsFail(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	s := w.service("web", 2)
+	w.rows = append(w.rows, &cluster.Throttle{Head: w.head(), Service: "web", Owner: s.Short,
+		Revisions: map[string]cluster.Backoff{s.Deployment.ID: {Step: 3, Failures: 5, Since: tenPast,
+			NextAttemptAt: tenPast.Add(time.Hour)}}})
+	s.EmittedKeys = map[string]time.Time{service.ThrottleKeyPrefix + s.Deployment.ID: noon}
+	for _, p := range w.find(t) {
+		if p.Kind != problem.ServiceThrottled || p.Since == nil || !p.Since.Equal(noon) {
+			t.Errorf("%s, since %v", p.What, p.Since)
+		}
+	}
 }
 
 // Since when is told where something in the cluster says so.

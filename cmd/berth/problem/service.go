@@ -11,6 +11,7 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/service"
 	"berth/shared/snapshot"
 	"berth/shared/spelling"
 	"berth/shared/wire/berthapi"
@@ -243,10 +244,19 @@ func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 			"update-service --service %s --task-definition %s", s.Name, familyOf(r.TaskDefinition))})
 		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
 			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
-				whatif.CountNoun(s.Desired, "task")), Why: why}, r.Since, help...)
+				whatif.CountNoun(s.Desired, "task")), Why: why}, throttledSince(s, r), help...)
 		return true
 	}
 	return false
+}
+
+// throttledSince returns when the starts of a revision began to fail: when Berth emitted that, or if
+// it did not, when the last attempt failed.
+func throttledSince(s *cluster.Service, r berthapi.Throttle) time.Time {
+	if at, ok := s.EmittedKeys[service.ThrottleKeyPrefix+r.Deployment]; ok && at.Before(r.Since) {
+		return at
+	}
+	return r.Since
 }
 
 func familyOf(definition string) string {

@@ -99,6 +99,9 @@ func MeasureProgress(
 	return out, nil
 }
 
+// Order returns the old nodes in the order in which they are replaced, by EC2 instance id.
+func (a *UpgradeProgress) Order() []string { return a.old }
+
 // DescribeTarget returns what an update changes, to follow the node group's name: " to
 // ReleaseVersion ami-2". It is empty for an update to the node group's present launch template.
 func DescribeTarget(u *cluster.Update) string {
