@@ -41,6 +41,7 @@ type remoteCluster struct {
 	snapshot   *snapshot.Snapshot
 	capacity   *whatif.Capacity
 	report     *problem.Report
+	balance    Balance
 	generation string        // of the page
 	readAt     time.Time     // the last look
 	took       time.Duration // of the last look
@@ -155,7 +156,7 @@ func (s *ClientSource) View(ctx context.Context, name string, show func(*World) 
 	defer c.mu.Unlock()
 	return show(&World{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity, Report: c.report,
 		Now:        c.capacity.Now(c.readAt).Add(s.now().Sub(c.readAt)),
-		Generation: c.generation})
+		Generation: c.generation, Balance: &c.balance})
 }
 
 // Generation returns a digest of the cluster's rows. It reads them if the last reading is too old.

@@ -19,6 +19,31 @@ type World struct {
 	Now      time.Time
 	// Generation changes with the cluster.
 	Generation string
+	// Balance remembers how far the cluster is from balanced.
+	Balance *Balance
+}
+
+// Balance is how far a cluster was from balanced when that was last measured. To measure it takes
+// tens of milliseconds in a large cluster, so an older measure is shown for a while: measuring takes
+// at most one part of [measureShare] of the time.
+type Balance struct {
+	state      whatif.BalanceState
+	generation string // of the cluster that was measured
+	at         time.Time
+	took       time.Duration
+}
+
+const measureShare = 20
+
+// measure returns how far the cluster is from balanced, or was a moment ago, and the generation that
+// this is about.
+func (b *Balance) measure(w *World) (state whatif.BalanceState, generation string) {
+	if b.generation != w.Generation && time.Since(b.at) >= measureShare*b.took {
+		b.at, b.generation = time.Now(), w.Generation
+		b.state = whatif.MeasureBalance(w.Snapshot, w.Now)
+		b.took = time.Since(b.at)
+	}
+	return b.state, b.generation
 }
 
 // Source reads clusters.

@@ -43,6 +43,7 @@ type followedCluster struct {
 	snapshot *snapshot.Snapshot
 	capacity *whatif.Capacity
 	report   *problem.Report
+	balance  Balance
 	reported uint64        // generation of the report
 	madeAt   time.Time     // of the report, on the machine's clock
 	took     time.Duration // to make it
@@ -154,7 +155,7 @@ func (s *StoreSource) View(ctx context.Context, name string, show func(*World) e
 		s.mu.Unlock()
 	}
 	return show(&World{Cluster: name, Snapshot: f.snapshot, Capacity: f.capacity, Report: f.report, Now: now,
-		Generation: strconv.FormatUint(generation, 36)})
+		Generation: strconv.FormatUint(generation, 36), Balance: &f.balance})
 }
 
 // makeReport reads what the instances come from, and finds the problems.

@@ -158,7 +158,8 @@ func showRebalancing(_ *http.Request, v *view) error {
 			return err
 		}
 	} else {
-		answer.Before = whatif.MeasureBalance(v.Snapshot, v.World.Now)
+		// A page with an older measure is of an older generation, so it is told of the change.
+		answer.Before, v.Generation = v.Balance.measure(v.World)
 		answer.After = answer.Before
 	}
 	conf := &v.Snapshot.Configuration

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/cmd/berth/console"
 	"berth/shared/cluster"
 )
 
@@ -142,5 +143,48 @@ func TestTasksWithoutAService(t *testing.T) {
 		"/console/task/"):],
 		"/console/task/eeee") {
 		t.Errorf("the first task is another one:\n%s", first)
+	}
+}
+
+// The distance from a balanced cluster is remembered for a moment. A page that shows an older one is
+// told of the change like any other, so it shows the new one soon.
+func TestRebalancingPageAfterAChange(t *testing.T) {
+	s := newStore(t, 500)
+	web := newService("web", 1006)
+	web.Steady = true
+	web.Rules.Strategies = []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "instanceId"}}
+	s.write(t, web)
+	server, _ := site(t, s.source, "")
+	const address = "/console/rebalancing"
+	shown := func(page string) string {
+		_, text, _ := strings.Cut(page, "The distance from a balanced cluster is ")
+		text, _, _ = strings.Cut(text, ".<")
+		return text
+	}
+	generation := func(page string) string {
+		_, text, _ := strings.Cut(page, `data-generation="`)
+		text, _, _ = strings.Cut(text, `"`)
+		return text
+	}
+	_, page := get(t, server, address)
+	for k := range 6 { // all on one instance; each page is of a further change
+		s.write(t, newTask(strings.Repeat("f", 31)+string(rune('0'+k)), "n-0"))
+		now, err := s.source.Generation(t.Context(), "prod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, page = get(t, server, address)
+		other, _ := site(t, &console.StoreSource{Store: s.Store, Clock: s.source.Clock,
+			CapacityRows: s.source.CapacityRows, Groups: s.source.Groups}, "")
+		if _, measured := get(t, other, address); generation(page) == now && shown(page) != shown(measured) {
+			t.Errorf("the page of the last change shows %s, and it is %s", shown(page), shown(measured))
+		}
+	}
+	const last = "0.0050" // 5 of 1,006 tasks
+	for end := time.Now().Add(10 * time.Second); shown(page) != last && time.Now().Before(end); {
+		_, page = get(t, server, address)
+	}
+	if got := shown(page); got != last {
+		t.Errorf("in the end %s, want %s", got, last)
 	}
 }
