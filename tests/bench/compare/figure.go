@@ -25,8 +25,9 @@ func (b *bench) writeReport(file string) (err error) {
 			err = closed
 		}
 	}()
-	return chart.Report{Title: "Placement, beside its peers", Command: strings.Join(os.Args, " "),
-		Text: strings.TrimLeft(text.String(), "\n"), Figures: b.figures()}.Write(out)
+	return chart.Report{Title: "Placement, beside its peers",
+		Command: "go run ./tests/bench/compare " + strings.Join(os.Args[1:], " "),
+		Text:    strings.TrimLeft(text.String(), "\n"), Figures: b.figures()}.Write(out)
 }
 
 // figures draws the ratios to each peer, and Berth's own speed.
