@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"encoding/json"
 	"os"
 
 	"berth/shared/cluster"
@@ -32,4 +33,14 @@ func (w *World) logRecords(records []state.Record) {
 			w.logf("  target %s: %+v", row.Task, row.Registrations)
 		}
 	}
+}
+
+// jsonText returns a value as the log shows it: without addresses, which differ between two runs of
+// a seed.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }

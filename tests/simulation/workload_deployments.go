@@ -65,7 +65,7 @@ func (c *apiClient) deployService(a Action) {
 	if !s.daemon && a.N == 3 { // an update may change the desired count, too
 		change.Desired = new(int(a.Pick/11) % 8)
 	}
-	c.world.logf("deploy %s: %+v", s.name, change)
+	c.world.logf("deploy %s: %s", s.name, jsonText(change))
 	c.startDeployment(s, change)
 }
 

@@ -215,7 +215,7 @@ func (c *apiClient) configure(config *cluster.Configuration) {
 		return
 	}
 	c.configuring, c.configuration = true, nil
-	c.world.logf("configuration: %+v", *config)
+	c.world.logf("configuration: %s", jsonText(config))
 	c.callUntilAnswered("configure",
 		func(ctx context.Context) error { return c.world.API.Configurations.PutConfiguration(ctx, config) },
 		func(err error) {

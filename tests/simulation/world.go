@@ -428,7 +428,7 @@ func (w *World) checkConvergence() {
 			break
 		}
 		if attempt < attempts-1 {
-			w.logf("not yet at rest: %q", w.checker.Broken)
+			w.logf("not yet at rest: %q", slices.Sorted(slices.Values(w.checker.Broken)))
 			w.checker.Broken = nil
 		}
 	}

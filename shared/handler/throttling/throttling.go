@@ -182,8 +182,10 @@ func (h *Handler) throttleWrites(
 	next.Rev++
 	now := h.Clock.Now()
 	next.Expires = now.Add(h.Settings.KeepRequests).Unix()
-	dues := map[state.Key]state.Write{} // two revisions may go on at the same time
-	for id, b := range backoffs {
+	writes := []state.Write{{Put: next}}
+	dues := map[state.Key]bool{} // two revisions may go on at the same time
+	for _, id := range slices.Sorted(maps.Keys(backoffs)) {
+		b := backoffs[id]
 		if !api.HasDeployment(s, id) {
 			continue
 		}
@@ -191,13 +193,16 @@ func (h *Handler) throttleWrites(
 		// A time that has passed needs no due row: placement starts the next attempt without one.
 		if b.NextAttemptAt.After(now) && !b.NextAttemptAt.Equal(before[id].NextAttemptAt) {
 			due := state.NewDue(s.Cluster, state.DueService, s.Name, b.NextAttemptAt, now)
-			dues[state.KeyOf(due)] = state.Write{Any: true, Put: due}
+			if key := state.KeyOf(due); !dues[key] {
+				dues[key] = true
+				writes = append(writes, state.Write{Any: true, Put: due})
+			}
 		}
 	}
 	if maps.EqualFunc(before, next.Revisions, equalBackoff) {
 		return nil
 	}
-	return slices.AppendSeq([]state.Write{{Put: next}}, maps.Values(dues))
+	return writes
 }
 
 func equalBackoff(a, b cluster.Backoff) bool {
