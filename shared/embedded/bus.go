@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -59,13 +58,13 @@ func (r *Runtime) matchingQueues(bus string, event []byte) ([]string, error) {
 	if len(event) > maxEvent {
 		return nil, fmt.Errorf("putting event: it has %d bytes, at most %d are allowed", len(event), maxEvent)
 	}
-	var doc map[string]any
-	if err := json.Unmarshal(event, &doc); err != nil {
+	doc, err := parseJSONText(event)
+	if err != nil {
 		return nil, fmt.Errorf("putting event: %w", err)
 	}
-	source, _ := doc["source"].(string)
-	kind, _ := doc["detail-type"].(string)
-	if _, ok := doc["detail"].(map[string]any); !ok || source == "" || kind == "" {
+	source, _ := fieldValueOf(doc, "source").(string)
+	kind, _ := fieldValueOf(doc, "detail-type").(string)
+	if _, ok := fieldValueOf(doc, "detail").(*jsonObject); !ok || source == "" || kind == "" {
 		return nil, errors.New("putting event: source, detail-type or detail is missing")
 	}
 	var targets []string

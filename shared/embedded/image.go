@@ -2,8 +2,14 @@ package embedded
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"berth/shared/state"
 )
@@ -71,17 +77,28 @@ type image struct {
 	fields map[string]json.RawMessage
 }
 
-// fieldValue encodes the row at the first field that a pattern asks for besides the key.
+// fieldValue reads the field from the row if it is a string, an integer or a bool, which most
+// filters ask for. Otherwise it encodes the row, once.
 func (i *image) fieldValue(name string) any {
 	switch name {
 	case "pk":
-		return map[string]any{"S": i.key.Cluster}
+		return dynamoScalar{"S", i.key.Cluster}
 	case "sk":
-		return map[string]any{"S": i.key.Sort}
+		return dynamoScalar{"S", i.key.Sort}
 	}
 	if i.row == nil {
 		return absent{}
 	}
+	row := reflect.ValueOf(i.row).Elem()
+	if f, ok := scalarFieldsOf(row.Type())[name]; ok {
+		if v, ok := f.attributeOf(row); ok {
+			return v
+		}
+	}
+	return i.encodedFieldValue(name)
+}
+
+func (i *image) encodedFieldValue(name string) any {
 	if i.fields == nil {
 		i.fields = map[string]json.RawMessage{}
 		if data, err := state.EncodeRow(i.row); err == nil {
@@ -93,6 +110,103 @@ func (i *image) fieldValue(name string) any {
 		return absent{}
 	}
 	return parseAttributeValue(raw)
+}
+
+// dynamoScalar is a scalar in DynamoDB's form. Its kind is S, N or BOOL.
+type dynamoScalar struct {
+	kind  string
+	value any
+}
+
+func (a dynamoScalar) fieldValue(name string) any {
+	if name == a.kind {
+		return a.value
+	}
+	return absent{}
+}
+
+// scalarField is a field of a row whose JSON follows from its value alone.
+type scalarField struct {
+	index    []int
+	omitZero bool
+}
+
+// attributeOf returns the field of the row as an image has it, and false if only its JSON says that:
+// encoding replaces what is not UTF-8.
+func (f *scalarField) attributeOf(row reflect.Value) (any, bool) {
+	v := row.FieldByIndex(f.index)
+	if f.omitZero && v.IsZero() {
+		return absent{}, true
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return dynamoScalar{"S", v.String()}, utf8.ValidString(v.String())
+	case reflect.Bool:
+		return dynamoScalar{"BOOL", v.Bool()}, true
+	default:
+		return dynamoScalar{"N", strconv.FormatInt(v.Int(), 10)}, true
+	}
+}
+
+var scalarFields sync.Map // reflect.Type to map[string]scalarField
+
+// scalarFieldsOf finds the scalar fields of a type of rows once, by their names in JSON.
+func scalarFieldsOf(t reflect.Type) map[string]scalarField {
+	if known, ok := scalarFields.Load(t); ok {
+		return known.(map[string]scalarField)
+	}
+	found := map[string]scalarField{}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+		return found
+	}
+	for name, fields := range fieldsByName(t, nil, map[string][]reflect.StructField{}) {
+		_, options, _ := strings.Cut(fields[0].Tag.Get("json"), ",")
+		plain := !slices.Contains(strings.Split(options, ","), "string")
+		if len(fields) == 1 && plain && isScalar(fields[0].Type) {
+			found[name] = scalarField{fields[0].Index, options != ""}
+		}
+	}
+	scalarFields.Store(t, found)
+	return found
+}
+
+// fieldsByName adds the fields of a struct and of those embedded in it, by their names in JSON.
+// Where two have the same name, encoding/json has rules about which one counts.
+func fieldsByName(t reflect.Type, index []int, out map[string][]reflect.StructField) map[string][]reflect.StructField {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		f.Index = append(slices.Clone(index), i)
+		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
+			fieldsByName(f.Type, f.Index, out)
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		out[name] = append(out[name], f)
+	}
+	return out
+}
+
+// isScalar reports whether values of the type are encoded by their kind.
+func isScalar(t reflect.Type) bool {
+	for _, own := range []reflect.Type{
+		reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler](),
+		reflect.TypeFor[interface{ IsZero() bool }](),
+	} {
+		if t.Implements(own) || reflect.PointerTo(t).Implements(own) {
+			return false
+		}
+	}
+	switch t.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return true
+	}
+	return false
 }
 
 // parseAttributeValue is JSON in DynamoDB's form: {"S": "text"}, {"N": "5"} and so on.

@@ -1,10 +1,12 @@
 package embedded
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Pattern is a compiled event pattern of EventBridge: which events a rule or a filter of an event
@@ -143,8 +145,8 @@ func compileField(name string, doc any, path string) (fieldPattern, error) {
 // MatchesEvent reports whether the pattern matches the event, which is JSON text. Text that is not
 // JSON never matches.
 func (p *Pattern) MatchesEvent(event []byte) bool {
-	var doc any
-	return json.Unmarshal(event, &doc) == nil && p.root.matchObject(doc)
+	doc, err := parseJSONText(event)
+	return err == nil && p.root.matchObject(doc)
 }
 
 // matchObject matches an array of objects if all fields match within one element, as EventBridge
@@ -203,4 +205,104 @@ func (f *fieldPattern) matchAnyTest(v any) bool {
 		}
 	}
 	return false
+}
+
+// jsonObject is the text of a JSON object, of which only those fields are decoded that patterns ask
+// for: an event has dozens.
+type jsonObject struct {
+	text   []byte
+	fields []jsonField // nil until the first field is asked for
+}
+
+// jsonField is a field of an object: its text until it is decoded.
+type jsonField struct {
+	name    string
+	text    []byte
+	value   any
+	decoded bool
+}
+
+// parseJSONText returns the value of a JSON text. Objects within it are decoded when they are asked
+// for.
+func parseJSONText(text []byte) (any, error) {
+	if !json.Valid(text) {
+		var doc any
+		return nil, json.Unmarshal(text, &doc) // says why
+	}
+	return lazyValue(bytes.TrimSpace(text))
+}
+
+// lazyValue returns the value of a valid JSON text without space around it.
+func lazyValue(text []byte) (v any, err error) {
+	if text[0] == '{' {
+		return &jsonObject{text: text}, nil
+	}
+	err = json.Unmarshal(text, &v)
+	return v, err
+}
+
+// fieldValue returns the value of a field. Of several fields with that name, the last counts.
+func (o *jsonObject) fieldValue(name string) any {
+	if o.fields == nil {
+		o.fields = splitObject(o.text)
+	}
+	for i := len(o.fields) - 1; i >= 0; i-- {
+		f := &o.fields[i]
+		if f.name != name {
+			continue
+		}
+		if !f.decoded {
+			v, err := lazyValue(f.text)
+			if f.decoded = true; err != nil { // a number that is too large
+				v = absent{}
+			}
+			f.value = v
+		}
+		return f.value
+	}
+	return absent{}
+}
+
+// splitObject returns the fields of a valid JSON object.
+func splitObject(text []byte) []jsonField {
+	fields := make([]jsonField, 0, 16)
+	for rest := bytes.TrimLeft(text[1:], jsonSpace); rest[0] != '}'; rest = bytes.TrimLeft(rest, jsonSpace+",") {
+		end := lengthOfValue(rest)
+		f := jsonField{name: string(rest[1 : end-1])}
+		if bytes.IndexByte(rest[:end], '\\') >= 0 || !utf8.Valid(rest[:end]) {
+			_ = json.Unmarshal(rest[:end], &f.name) // it is a string
+		}
+		rest = bytes.TrimLeft(rest[end:], jsonSpace+":")
+		end = lengthOfValue(rest)
+		f.text, rest = rest[:end], rest[end:]
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+const jsonSpace = " \t\r\n"
+
+// lengthOfValue returns the length of the value that a valid JSON text begins with.
+func lengthOfValue(text []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+		case c == '}', c == ']':
+			if depth--; depth <= 0 {
+				return i + 1 + depth // a number ends before the bracket of what it is in
+			}
+		case depth == 0 && (c == ',' || strings.IndexByte(jsonSpace, c) >= 0):
+			return i
+		}
+	}
+	return len(text)
 }
