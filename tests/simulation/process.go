@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"time"
 
 	"berth/shared/cluster"
@@ -61,21 +62,22 @@ func (w *World) spawn(name string, m processKind, f func(ctx context.Context), d
 	if w.faults.strikes(ClockSkew) {
 		p.skew = w.faults.drawUpTo(ClockSkew, 120) - time.Minute
 	}
-	next, stop := iter.Pull(func(yield func(time.Duration) bool) {
+	routine := takeCoroutine()
+	routine.work = func(yield func(time.Duration) bool) {
 		p.yield = yield
 		f(context.WithValue(context.Background(), processKey{}, p))
-	})
+	}
 	var resume func()
 	resume = func() {
 		outer := w.current
 		w.current = p
-		wait, more := next()
+		wait, _ := routine.next()
 		w.current = outer
-		if more {
+		if routine.work != nil {
 			w.Loop.After(wait, resume)
 			return
 		}
-		stop()
+		returnCoroutine(routine)
 		w.runningByName[name]--
 		done(p.dead)
 	}
@@ -83,6 +85,48 @@ func (w *World) spawn(name string, m processKind, f func(ctx context.Context), d
 		w.cover(coverage.Concurrent)
 	}
 	resume()
+}
+
+// A coroutine executes one process after the other. It is used again because its stack has grown by
+// then: growing a new one for each process took a twentieth of a run's time.
+type coroutine struct {
+	next func() (wait time.Duration, more bool)
+	work func(yield func(time.Duration) bool) // nil once it has ended
+}
+
+// idleCoroutines have ended their work. Runs that go on at the same time share them.
+var idleCoroutines struct {
+	sync.Mutex
+	list []*coroutine
+}
+
+// takeCoroutine returns a coroutine without work.
+func takeCoroutine() *coroutine {
+	idle := &idleCoroutines
+	idle.Lock()
+	defer idle.Unlock()
+	if n := len(idle.list); n > 0 {
+		c := idle.list[n-1]
+		idle.list = idle.list[:n-1]
+		return c
+	}
+	c := &coroutine{}
+	c.next, _ = iter.Pull(func(yield func(time.Duration) bool) {
+		for {
+			c.work(yield)
+			c.work = nil
+			if !yield(0) {
+				return
+			}
+		}
+	})
+	return c
+}
+
+func returnCoroutine(c *coroutine) {
+	idleCoroutines.Lock()
+	defer idleCoroutines.Unlock()
+	idleCoroutines.list = append(idleCoroutines.list, c)
 }
 
 // asSimulation marks calls as those of the simulation itself, which suffer no faults, until the

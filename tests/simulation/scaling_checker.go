@@ -39,6 +39,7 @@ type groupState struct {
 	*cluster.AutoScalingGroup
 	tasks map[string][]string // by EC2 id
 	hosts map[string]*cluster.Instance
+	ec2   map[string]string // EC2 ids by the container instance's
 }
 
 func newScalingChecker(s *scalingWorld) *scalingChecker {
@@ -48,17 +49,23 @@ func newScalingChecker(s *scalingWorld) *scalingChecker {
 
 // observeGroup returns the group's present state, and records what is new.
 func (c *scalingChecker) observeGroup() *groupState {
-	out := &groupState{AutoScalingGroup: c.describeGroup(), tasks: map[string][]string{},
-		hosts: map[string]*cluster.Instance{}}
+	out := c.observeInstances()
 	defer c.asSimulation()()
-	ec2 := map[string]string{}
-	for _, i := range c.instances() {
-		ec2[i.ID], out.hosts[i.EC2InstanceID] = i.EC2InstanceID, i
-	}
 	for _, t := range c.AWS.Machines.TaskTruths(clusterName) {
 		if t.Alive && !strings.Contains(t.TaskDefinition, "log:") {
-			out.tasks[ec2[t.Instance]] = append(out.tasks[ec2[t.Instance]], t.ID)
+			out.tasks[out.ec2[t.Instance]] = append(out.tasks[out.ec2[t.Instance]], t.ID)
 		}
+	}
+	return out
+}
+
+// observeInstances does the same without the tasks.
+func (c *scalingChecker) observeInstances() *groupState {
+	out := &groupState{AutoScalingGroup: c.describeGroup(), tasks: map[string][]string{},
+		hosts: map[string]*cluster.Instance{}, ec2: map[string]string{}}
+	defer c.asSimulation()()
+	for _, i := range c.instances() {
+		out.ec2[i.ID], out.hosts[i.EC2InstanceID] = i.EC2InstanceID, i
 	}
 	out.Instances = slices.DeleteFunc(out.Instances,
 		func(i cluster.GroupInstance) bool { return strings.HasPrefix(i.Lifecycle, "Terminating") })
@@ -79,7 +86,7 @@ func (c *scalingChecker) observeGroup() *groupState {
 
 // checkBounds checks that the bounds are those of the operator.
 func (c *scalingChecker) checkBounds() {
-	if g := c.observeGroup(); g.Min != c.shape.Min || g.Max != c.shape.Max {
+	if g := c.observeInstances(); g.Min != c.shape.Min || g.Max != c.shape.Max {
 		c.checker.Fail("C7: the group's minimum and maximum were %d and %d, and are %d and %d", c.shape.Min,
 			c.shape.Max, g.Min, g.Max)
 	}
@@ -213,7 +220,7 @@ func (c *scalingChecker) checkDrain(function, id string) {
 		return
 	}
 	for _, i := range c.describeGroup().Instances {
-		if h := c.observeGroup().hosts[i.ID]; h != nil && h.ID == id && i.Lifecycle == "InService" {
+		if h := c.observeInstances().hosts[i.ID]; h != nil && h.ID == id && i.Lifecycle == "InService" {
 			c.checker.Fail("instance %s is drained without consolidation", id)
 		}
 	}

@@ -43,7 +43,7 @@ func (s *scalingWorld) runDayAndSettle() {
 // not replaced would make the group terminate others forever (seed 148), so an operator terminates
 // them.
 func (s *scalingWorld) endScalingFaults() {
-	if hosts := s.groupChecker.observeGroup().hosts; !s.shape.Protection && !s.shape.Replacing {
+	if hosts := s.groupChecker.observeInstances().hosts; !s.shape.Protection && !s.shape.Replacing {
 		for _, i := range s.describeGroup().Instances {
 			if i.Lifecycle == "InService" && hosts[i.ID] == nil {
 				s.logf("an operator terminates instance %s, which has not registered", i.ID)

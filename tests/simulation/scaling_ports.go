@@ -74,7 +74,7 @@ func (g *checkedGroups) DescribeGroups(ctx context.Context, names []string) ([]*
 	}
 	got, err := g.Groups.DescribeGroups(ctx, names)
 	if len(got) == 1 {
-		g.checker.observeGroup()
+		g.checker.observeInstances()
 		g.described = got[0]
 	}
 	return got, err

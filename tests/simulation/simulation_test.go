@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -11,7 +12,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // runs are short and produce much garbage
+	debug.SetGCPercent(400)    // runs are short and produce much garbage
+	runtime.MemProfileRate = 0 // -memprofile sets it again; otherwise each 512 KiB take a stack trace
 	os.Exit(m.Run())
 }
 

@@ -259,9 +259,8 @@ func (w *World) checkStopTask(ecsID string) {
 	if w.ignoringStop[ecsID] {
 		w.cover(coverage.StopIgnored)
 	}
-	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
-		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours &&
-			!w.upgrade.mayStopByForce(t.Instance) {
+	if t, ok := w.AWS.Machines.FindTaskTruth(clusterName, ecsID); ok {
+		if _, ours := cluster.ParseStartedBy(t.StartedBy); !ours && !w.upgrade.mayStopByForce(t.Instance) {
 			w.checker.Fail("Berth stops foreign task %s", ecsID)
 		}
 	}

@@ -257,12 +257,26 @@ func (e *Machines) TaskTruths(clusterName string) (tasks []TaskTruth) {
 	_ = e.kernel.View(func(time.Time) error {
 		if c := e.agents.clusters[clusterName]; c != nil {
 			for _, t := range c.tasks() {
-				tasks = append(tasks, TaskTruth{ECSTask: t.forScheduler(), Created: t.Created,
-					Alive: t.Phase != phaseGone, Checked: t.Plan.Checked,
-					Failing: t.HealthNow == "UNHEALTHY" || t.TargetFault != ""})
+				tasks = append(tasks, t.truth())
 			}
 		}
 		return nil
 	})
 	return tasks
+}
+
+// FindTaskTruth returns a visible task of a cluster by ECS's id, and false if there is none.
+func (e *Machines) FindTaskTruth(clusterName, id string) (found TaskTruth, ok bool) {
+	_ = e.kernel.View(func(time.Time) error {
+		if t := e.agents.tasks[id]; t != nil && t.Cluster == clusterName {
+			found, ok = t.truth(), true
+		}
+		return nil
+	})
+	return found, ok
+}
+
+func (t *task) truth() TaskTruth {
+	return TaskTruth{ECSTask: t.forScheduler(), Created: t.Created, Alive: t.Phase != phaseGone,
+		Checked: t.Plan.Checked, Failing: t.HealthNow == "UNHEALTHY" || t.TargetFault != ""}
 }
