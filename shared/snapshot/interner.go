@@ -11,12 +11,17 @@ import (
 // are of batches and revisions that come and go. Rows that share a text keep sharing it.
 const internerSize = 1 << 12
 
+// fewInstances is how many instances come before the first that shares anything: a small cluster is
+// often loaded for one decision, and comparing took longer than the rest of loading it.
+const fewInstances = 64
+
 // An interner lets rows share strings, slices and maps that decoding allocated for each of them. It
 // must never change what a row says.
 type interner struct {
 	texts      map[string]string
 	attributes map[uint64]map[string]string
 	last       cluster.Instance // the previous instance
+	instances  int              // how many there have been
 }
 
 // internText returns s, if possible with the memory of an equal text from before.
@@ -62,6 +67,9 @@ func (p *interner) internTask(t, o *cluster.Task) {
 
 // internInstance makes an instance share memory with those before it.
 func (p *interner) internInstance(i *cluster.Instance) {
+	if p.instances++; p.instances <= fewInstances {
+		return
+	}
 	o := &p.last
 	i.Cluster, i.Status, i.AgentVersion = shareText(p, i.Cluster, o.Cluster), shareText(p, i.Status, o.Status),
 		shareText(p, i.AgentVersion, o.AgentVersion)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/sim/ecs"
 	"berth/shared/state"
 )
 
@@ -38,7 +39,7 @@ type scalingChecker struct {
 type groupState struct {
 	*cluster.AutoScalingGroup
 	tasks map[string][]string // by EC2 id
-	hosts map[string]*cluster.Instance
+	hosts map[string]*ecs.RegisteredHost
 	ec2   map[string]string // EC2 ids by the container instance's
 }
 
@@ -50,9 +51,8 @@ func newScalingChecker(s *scalingWorld) *scalingChecker {
 // observeGroup returns the group's present state, and records what is new.
 func (c *scalingChecker) observeGroup() *groupState {
 	out := c.observeInstances()
-	defer c.asSimulation()()
-	for _, t := range c.AWS.Machines.TaskTruths(clusterName) {
-		if t.Alive && !strings.Contains(t.TaskDefinition, "log:") {
+	for _, t := range c.AWS.Machines.LivingTasks(clusterName) {
+		if !strings.Contains(t.TaskDefinition, "log:") {
 			out.tasks[out.ec2[t.Instance]] = append(out.tasks[out.ec2[t.Instance]], t.ID)
 		}
 	}
@@ -62,9 +62,8 @@ func (c *scalingChecker) observeGroup() *groupState {
 // observeInstances does the same without the tasks.
 func (c *scalingChecker) observeInstances() *groupState {
 	out := &groupState{AutoScalingGroup: c.describeGroup(), tasks: map[string][]string{},
-		hosts: map[string]*cluster.Instance{}, ec2: map[string]string{}}
-	defer c.asSimulation()()
-	for _, i := range c.instances() {
+		hosts: map[string]*ecs.RegisteredHost{}, ec2: map[string]string{}}
+	for _, i := range c.AWS.Machines.RegisteredHosts(clusterName) {
 		out.ec2[i.ID], out.hosts[i.EC2InstanceID] = i.EC2InstanceID, i
 	}
 	out.Instances = slices.DeleteFunc(out.Instances,

@@ -12,7 +12,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)    // runs are short and produce much garbage
+	debug.SetGCPercent(1600) // runs are small and produce much garbage
+	debug.SetMemoryLimit(1 << 30)
 	runtime.MemProfileRate = 0 // -memprofile sets it again; otherwise each 512 KiB take a stack trace
 	os.Exit(m.Run())
 }

@@ -59,6 +59,7 @@ func (e *scaler) forScheduler(g *group) *cluster.AutoScalingGroup {
 	for _, t := range g.Types {
 		d.Types = append(d.Types, t.Type)
 	}
+	d.Instances = slices.Grow(d.Instances, len(g.Members))
 	for k := range g.Members {
 		m := &g.Members[k]
 		d.Instances = append(d.Instances, cluster.GroupInstance{

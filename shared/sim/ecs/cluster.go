@@ -42,6 +42,11 @@ func (c *ecsCluster) registeredIDs() []string {
 
 // tasks returns the visible tasks of the cluster, in order of start.
 func (c *ecsCluster) tasks() (all []*task) {
+	n := 0
+	for _, i := range c.instances {
+		n += len(i.tasks)
+	}
+	all = make([]*task, 0, n)
 	for _, i := range c.instances {
 		all = append(all, i.tasks...)
 	}

@@ -256,13 +256,54 @@ type TaskTruth struct {
 func (e *Machines) TaskTruths(clusterName string) (tasks []TaskTruth) {
 	_ = e.kernel.View(func(time.Time) error {
 		if c := e.agents.clusters[clusterName]; c != nil {
-			for _, t := range c.tasks() {
+			all := c.tasks()
+			tasks = make([]TaskTruth, 0, len(all))
+			for _, t := range all {
 				tasks = append(tasks, t.truth())
 			}
 		}
 		return nil
 	})
 	return tasks
+}
+
+// LivingTask is a task that is starting or running on its machine.
+type LivingTask struct{ ID, Instance, TaskDefinition string }
+
+// LivingTasks returns the visible tasks of a cluster that are alive, in order of start.
+func (e *Machines) LivingTasks(clusterName string) (tasks []LivingTask) {
+	_ = e.kernel.View(func(time.Time) error {
+		if c := e.agents.clusters[clusterName]; c != nil {
+			for _, t := range c.tasks() {
+				if t.Phase != phaseGone {
+					tasks = append(tasks, LivingTask{t.ID, t.Instance, t.Definition})
+				}
+			}
+		}
+		return nil
+	})
+	return tasks
+}
+
+// RegisteredHost is a container instance that is not INACTIVE.
+type RegisteredHost struct {
+	ID, EC2InstanceID string
+	AgentConnected    bool
+}
+
+// RegisteredHosts returns the container instances of a cluster that are not INACTIVE, in order of
+// registration.
+func (e *Machines) RegisteredHosts(clusterName string) (hosts []*RegisteredHost) {
+	_ = e.kernel.View(func(time.Time) error {
+		if c := e.agents.clusters[clusterName]; c != nil {
+			for _, id := range c.registeredIDs() {
+				i := e.agents.instances[id]
+				hosts = append(hosts, &RegisteredHost{i.ID, i.EC2, i.Connected})
+			}
+		}
+		return nil
+	})
+	return hosts
 }
 
 // FindTaskTruth returns a visible task of a cluster by ECS's id, and false if there is none.

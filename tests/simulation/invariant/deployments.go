@@ -231,11 +231,6 @@ func (h *RowHistory) isLost(t *cluster.Task, now time.Time) bool {
 		now.Sub(i.DisconnectedAt.Time()) >= disconnectTimeout-time.Minute
 }
 
-// instanceChangedAt returns when the instance's row last changed.
-func (h *RowHistory) instanceChangedAt(i *cluster.Instance) time.Time {
-	return h.Changes[state.KeyOf(i)].At
-}
-
 // disconnectTimeout is how long an agent must be disconnected before its tasks are replaced.
 const disconnectTimeout = 10 * time.Minute
 

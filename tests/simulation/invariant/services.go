@@ -44,8 +44,8 @@ func (c *Checker) isWithinGrace(s *cluster.Service, t *cluster.Task) bool {
 // of it, has changed recently.
 func (c *Checker) isInstanceSettled(t *cluster.Task) bool {
 	tolerated := c.Changes[state.ServiceKey(t.Cluster, t.Service)].tolerationsAt
-	return t.Instance == "" || c.now().Sub(tolerated) >= c.Staleness && c.now().Sub(c.instanceChangedAt(&cluster.Instance{Head: cluster.Head{Cluster: t.Cluster},
-		ID: t.Instance})) >= c.Staleness
+	return t.Instance == "" || c.now().Sub(tolerated) >= c.Staleness &&
+		c.now().Sub(c.Changes[state.InstanceKey(t.Cluster, t.Instance)].At) >= c.Staleness
 }
 
 // TrustsHealth reports whether unhealthy tasks are replaced: only a few look unhealthy, or no more

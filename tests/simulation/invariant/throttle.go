@@ -91,16 +91,24 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 	if s.Controller == cluster.ExternalController {
 		return // it looks at the tasks of one deployment only
 	}
+	stoppedEarly := func(o *cluster.Task) bool {
+		return o.Last == cluster.TaskStopped && o.Desired == cluster.TaskRunning && !o.Started.IsZero() &&
+			o.Revision == t.Revision && now.Before(o.Started.Time().Add(restartGap))
+	}
+	isAny := false
+	for _, o := range c.ByOwner[t.Owner] {
+		isAny = isAny || stoppedEarly(o)
+	}
+	if !isAny {
+		return
+	}
 	active, stoppedSoon, n := -c.countPairs(t.Owner), 0, 0
 	var all []model.Task
 	for key, o := range c.ByOwner[t.Owner] {
-		stoppedEarly := o.Last == cluster.TaskStopped && o.Desired == cluster.TaskRunning && !o.Started.IsZero() &&
-			o.Revision == t.Revision &&
-			now.Before(o.Started.Time().Add(restartGap))
 		switch {
-		case stoppedEarly && s.Strategy == cluster.Daemon && o.Instance == t.Instance:
+		case stoppedEarly(o) && s.Strategy == cluster.Daemon && o.Instance == t.Instance:
 			c.Fail("invariant 3: task %s of service %s was started on instance %s, where task %s had just begun and ended", t.ID, s.Name, t.Instance, o.ID)
-		case stoppedEarly:
+		case stoppedEarly(o):
 			stoppedSoon++
 		case !o.IsActive():
 			continue
