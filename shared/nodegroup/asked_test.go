@@ -1,6 +1,7 @@
 package nodegroup_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +68,25 @@ func TestUpdateWaitsForWhatItHasAskedFor(t *testing.T) {
 	}
 	if ends := nodegroup.NewWaitEnds(u, u); len(ends) > 0 {
 		t.Errorf("waits that are known already end at %v", ends)
+	}
+}
+
+// A call of an earlier change that arrives late may set another launch template version, whose nodes
+// would be replaced forever: the update sets its own again, while it enlarges the group and while it
+// replaces nodes.
+func TestUpdateKeepsItsTemplate(t *testing.T) {
+	for _, phase := range []cluster.UpdatePhase{cluster.PhaseScaleUp, cluster.PhaseUpgrade} {
+		u := begunAt(phase, func(*cluster.Update) {})
+		late := groupOf(4)
+		late.Template = "lt:1"
+		for wanted, group := range map[int]nodegroup.Group{1: late, 0: groupOf(4)} {
+			nodes := []nodegroup.Instance{node("i-1", false), node("i-2", false), node("i-3", true), node("i-4", true)}
+			_, actions := nodegroup.Next(u, group, nodes, noon)
+			sets := slices.DeleteFunc(actions, func(a nodegroup.Action) bool { return a.Kind != nodegroup.UseTemplate })
+			if len(sets) != wanted || wanted == 1 && sets[0].Template != "lt:2" {
+				t.Errorf("%s: a group that launches from %s is to use %v", phase, group.Template, sets)
+			}
+		}
 	}
 }
 

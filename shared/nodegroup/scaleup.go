@@ -36,11 +36,12 @@ func (scaleUpPhase) advance(u *cluster.Update, v *view) transition {
 }
 
 func (scaleUpPhase) actions(u *cluster.Update, v *view) []Action {
-	want := enlargedSizes(u)
+	actions, want := templateActions(u, v), enlargedSizes(u)
 	if v.group.Max >= want.Max && v.group.Desired >= want.Desired {
-		return nil
+		return actions
 	}
-	return []Action{{Kind: Resize, Max: max(want.Max, v.group.Max), Desired: max(want.Desired, v.group.Desired)}}
+	return append(actions,
+		Action{Kind: Resize, Max: max(want.Max, v.group.Max), Desired: max(want.Desired, v.group.Desired)})
 }
 
 func (scaleUpPhase) waitingFor(u *cluster.Update, v *view) string {

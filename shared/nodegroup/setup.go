@@ -56,6 +56,15 @@ func LaunchTemplateOf(u *cluster.Update, g Group) string {
 	return g.PreparedTemplate
 }
 
+// templateActions lets the group launch from the update's launch template version again. A call of
+// an earlier change that arrived late may have set another, whose nodes would be replaced forever.
+func templateActions(u *cluster.Update, v *view) []Action {
+	if u.Template == "" || v.group.Template == u.Template {
+		return nil
+	}
+	return []Action{{Kind: UseTemplate, Template: u.Template}}
+}
+
 // unconnectedFrom returns the nodes that were made from the template already and are not connected.
 // An earlier update that failed may have left them, so they are old unless they have the labels.
 // Connected ones without labels count as new: they will be given the labels.

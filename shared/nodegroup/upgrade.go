@@ -40,7 +40,8 @@ func (upgradePhase) advance(u *cluster.Update, v *view) transition {
 	return noTransition
 }
 
-func (upgradePhase) actions(u *cluster.Update, v *view) (actions []Action) {
+func (upgradePhase) actions(u *cluster.Update, v *view) []Action {
+	actions := templateActions(u, v)
 	for _, n := range uncordonedNodes(u, v) {
 		actions = append(actions, cordonActions(n)...)
 	}

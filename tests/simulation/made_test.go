@@ -29,9 +29,11 @@ func TestMadeNodeGroups(t *testing.T) {
 
 // madeRegressions are seeds that once found a bug, as [regressions] are.
 var madeRegressions = map[uint64]string{
-	1128: "a call of an earlier change of labels arrived after the last one's, and nodes got the labels of before",
-	2602: "a call of an earlier change of labels arrived after the last one's, and nodes got the labels of before",
-	2336: "the check of images forgot that the launch template version of a failed update stays if nodes of it are Ready",
+	1128:   "a call of an earlier change of labels arrived after the last one's, and nodes got the labels of before",
+	2602:   "a call of an earlier change of labels arrived after the last one's, and nodes got the labels of before",
+	100433: "an invocation that had been suspended made an instance profile when its node group could be forgotten",
+	100665: "a call of an earlier change arrived late, and an update replaced the nodes that it gave forever",
+	2336:   "the check of images forgot that the launch template version of a failed update stays if nodes of it are Ready",
 }
 
 func TestMadeRegressions(t *testing.T) {

@@ -131,6 +131,9 @@ func (h making) createParts(ctx context.Context, g *cluster.NodeGroup) (*cluster
 	if plan.Template.UserData, err = h.userData(ctx, g, g.Target); err != nil {
 		return nodegroup.TemplateIssue(err, g.Target.SourceTemplate)
 	}
+	if !nodegroup.MayCreate(g, h.Clock.Now()) { // it was suspended since the row was written
+		return nil, nil
+	}
 	if err := h.Maker.EnsureProfile(ctx, plan.Profile); err != nil || !nodegroup.MayCreate(g, h.Clock.Now()) {
 		return nodegroup.ProfileIssue(err, plan.Profile.Name)
 	}
