@@ -350,7 +350,7 @@ func (w *World) hasRoom(spec *invariant.TaskSpec, instance string) bool {
 	}
 	for _, i := range w.instances() {
 		if (instance == "" || i.ID == instance) && w.checker.WhyRejected(spec, i,
-			invariant.RoomQuery{Relaxed: !spec.Daemon}) == "" {
+			invariant.RoomQuery{Relaxed: !spec.Daemon, Reserved: !spec.Daemon}) == "" {
 			return true
 		}
 	}

@@ -80,8 +80,21 @@ var taintRegressions = []regression{
 	{505401, "a service whose replacements waited for room was steady, but only at the next sweep", false, true},
 }
 
+// wholeRegressions are those found since, with all that seeds draw today.
+var wholeRegressions = []struct {
+	run   Run
+	found string
+}{
+	{Run{Seed: 100651, LoseEvents: true}, "the check of waiting tasks forgot what instances keep for a DAEMON service"},
+}
+
 func TestRegressions(t *testing.T) {
 	skipReplay(t)
+	for _, r := range wholeRegressions {
+		if out := Simulate(r.run); len(out.Broken) > 0 {
+			t.Errorf("seed %d, which once found that %s:\n%s", r.run.Seed, r.found, Report(r.run, out))
+		}
+	}
 	for _, r := range regressions {
 		r.simulate(t, false)
 	}

@@ -184,7 +184,8 @@ func (c *upgradeChecker) checkTasksOn(n *node, u *cluster.Update) {
 		}
 	}
 	const wait = time.Minute
-	if c.faults.rates[ClockSkew] > 0 || c.faults.rates[LateWrite] > 0 || u.Force || !n.isLive() {
+	if c.faults.rates[ClockSkew] > 0 || c.faults.hits[ClockJump] > 0 || c.faults.rates[LateWrite] > 0 || u.Force ||
+		!n.isLive() {
 		return
 	}
 	if ago := c.Loop.Now().Sub(n.emptySince); !n.emptySince.IsZero() && ago < wait {

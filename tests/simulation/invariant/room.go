@@ -22,6 +22,9 @@ type RoomQuery struct {
 	withRecent bool
 	// Relaxed ignores the soft rules.
 	Relaxed bool
+	// Reserved does not count as free what instances keep for DAEMON services that have no task there
+	// yet (S4).
+	Reserved bool
 }
 
 // WhyRejected returns what keeps a task of the spec off the instance, or "" if it could run there.
@@ -177,6 +180,8 @@ func (h *RowHistory) lackingResource(spec *TaskSpec, i *cluster.Instance, q Room
 	used := h.usageOf(i, q)
 	if q.withRecent {
 		h.addDaemonReservations(&used, spec, i)
+	} else if q.Reserved {
+		h.addKept(&used, spec, i)
 	}
 	switch {
 	case used.cpu+spec.Needs.CPU > i.Registered.CPU:
@@ -218,6 +223,37 @@ func (h *RowHistory) addDaemonReservations(used *usage, spec *TaskSpec, i *clust
 			used.cpu, used.memory, used.enis = used.cpu+def.Needs.CPU, used.memory+def.Needs.Memory,
 				used.enis+int(def.Needs.ENIs)
 		}
+	}
+}
+
+// addKept adds what the instance keeps for other DAEMON services (S4): what a task needs of the
+// deployment that starts tasks, less what the service's tasks hold there. While a deployment fails,
+// that may be any of them.
+func (h *RowHistory) addKept(used *usage, spec *TaskSpec, i *cluster.Instance) {
+	for _, row := range h.Rows {
+		s, ok := row.(*cluster.Service)
+		if !ok || s.Strategy != cluster.Daemon || s.Status != cluster.ServiceActive || s.Short == spec.owner {
+			continue
+		}
+		var held, kept cluster.Resources
+		current := map[string]bool{}
+		for _, t := range h.ByInstance[i.ID] {
+			if t.Owner == s.Short && t.HoldsCapacity() {
+				held.CPU, held.Memory, held.ENIs = held.CPU+t.Needs.CPU, held.Memory+t.Needs.Memory, held.ENIs+t.Needs.ENIs
+				current[t.Revision] = current[t.Revision] || t.IsActive()
+			}
+		}
+		for _, d := range append([]cluster.Deployment{s.Deployment}, s.Older...) {
+			next := h.specOfRevision(s, d.ID, d.TaskDefinition)
+			if next == nil || current[d.ID] || MissingAttribute(i, next.Def) != "" ||
+				next.UntoleratedTaint(i, NoSchedule, NoExecute) != "" || next.UnmetConstraint(h.EvaluationOf(i, nil)) != "" {
+				continue
+			}
+			kept.CPU = max(kept.CPU, next.Needs.CPU-held.CPU)
+			kept.Memory = max(kept.Memory, next.Needs.Memory-held.Memory)
+			kept.ENIs = max(kept.ENIs, next.Needs.ENIs-held.ENIs)
+		}
+		used.cpu, used.memory, used.enis = used.cpu+kept.CPU, used.memory+kept.Memory, used.enis+int(kept.ENIs)
 	}
 }
 
