@@ -75,6 +75,9 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 		wanted.Owners[m.service.Short] = m.Owner
 	}
 	repairs := view.movePlanner.PlanMoves(wanted)
+	for fixStuckMovers(view, commits, movers, repairs, &wanted) {
+		repairs = view.movePlanner.PlanMoves(wanted)
+	}
 	steps := repairs.Moves
 	if len(steps) == 0 {
 		steps = planRoom(view, movers, inProgress, wanted)
@@ -88,6 +91,37 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 	concludeMoves(view, commits, movers, inProgress, repairs)
 }
 
+// fixStuckMovers fixes the tasks of the services of a plan whose moves will not begin by themselves,
+// and reports whether there are any. Moves of others that make room for theirs would be for nothing:
+// zones would be rebalanced by moving the tasks back, and the moves planned again, forever.
+func fixStuckMovers(
+	view *clusterView, commits *plan.Builder, movers []*mover, planned *moves.Plan, wanted *moves.Request,
+) bool {
+	var stuck []*mover
+	others := false
+	for _, m := range movers {
+		owns := func(step moves.Move) bool { return step.Owner == m.service.Short }
+		if m.stuck || !slices.ContainsFunc(planned.Moves, owns) {
+			continue
+		}
+		m.allow(view, commits)
+		may := m.allowed.Moves
+		if may.StartFirst+may.StopFirst+may.InProgress == 0 && isAtRest(view, m) {
+			stuck = append(stuck, m)
+		} else {
+			others = true
+		}
+	}
+	if len(stuck) == 0 || !others {
+		return false
+	}
+	for _, m := range stuck {
+		m.Fixed, m.stuck = true, true
+		wanted.Owners[m.service.Short] = m.Owner
+	}
+	return true
+}
+
 // mover is a REPLICA service whose tasks may have to move, and what of it begins in this decision.
 type mover struct {
 	moves.Owner
@@ -97,6 +131,7 @@ type mover struct {
 	allowed    *service.Plan // what its percentages allow; nil until needed
 
 	balances bool // the moves only balance the cluster
+	stuck    bool // none of its tasks may be replaced, and that will not change by itself
 
 	begun       []service.Move
 	targets     []string // instances of the tasks that are stopped first
@@ -123,8 +158,26 @@ func newMovers(view *clusterView, retry bool) []*mover {
 	return movers
 }
 
+// allow works out what the service's percentages allow.
+func (m *mover) allow(view *clusterView, commits *plan.Builder) {
+	if m.allowed == nil {
+		m.allowed = new(service.Reconcile(reconcileInput(view, m.service, commits.SeedFor(m.service.Name))))
+	}
+}
+
+// whyNotReplaced says why none of the service's tasks may be replaced now.
+func (m *mover) whyNotReplaced() string {
+	if len(m.allowed.Next.Older) > 0 {
+		return "its deployment comes first"
+	}
+	return "none of its tasks may be replaced now"
+}
+
 // whyImmovable says why none of the service's tasks may move.
 func (m *mover) whyImmovable() string {
+	if m.stuck {
+		return m.whyNotReplaced()
+	}
 	if least, _ := m.service.TaskBounds(m.service.Desired); least < m.service.Desired {
 		return "a task that was stopped in order to move did not find room in time"
 	}
@@ -200,18 +253,12 @@ func lacksMetric(diagnosis *cluster.Diagnosis) bool {
 // now.
 func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Move) {
 	t := view.snap.Task(m.service.Short, step.Task)
-	if m.allowed == nil {
-		m.allowed = new(service.Reconcile(reconcileInput(view, m.service, commits.SeedFor(m.service.Name))))
-	}
+	m.allow(view, commits)
 	mayStop := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
 	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != moves.StopFirst
 	m.moving, m.whyNotBegun = true, "no instance has room for the moves that must come first"
-	switch {
-	case mayStop || m.allowed.Moves.StartFirst > 0:
-	case len(m.allowed.Next.Older) > 0:
-		m.whyNotBegun = "its deployment comes first"
-	default:
-		m.whyNotBegun = "none of its tasks may be replaced now"
+	if !mayStop && m.allowed.Moves.StartFirst == 0 {
+		m.whyNotBegun = m.whyNotReplaced()
 	}
 	switch {
 	case t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0:
