@@ -23,7 +23,8 @@ func (w *World) checkDrained(ecsID string) {
 	}
 	for _, r := range row.Registrations {
 		switch {
-		case r.State == cluster.Registered && w.Loop.Now().Sub(w.checker.Changes[key].At) > maxDrainWait:
+		case r.State == cluster.Registered &&
+			w.Loop.Now().Sub(w.checker.Changes[key].At)+w.checker.ClockSkew > maxDrainWait:
 			// it could not be deregistered, or that could not be recorded
 		case r.State == cluster.Registered:
 			w.checker.Fail("invariant 3: task %s is stopped while it is registered with %s", t.ID, r.ARN)
