@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -42,12 +43,9 @@ var unwired = []string{
 // Resources.Dispatch.Properties.Events.Stream.Type.
 // Parameters may also give CloudFormation's own AWS::AccountId and AWS::Region.
 func LoadTemplate(text []byte, parameters map[string]string) (*Wiring, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("reading template: %w", err)
-	}
-	if len(doc.Content) != 1 {
-		return nil, errors.New("reading template: it is empty")
+	root, err := parseYAML(string(text))
+	if err != nil {
+		return nil, err
 	}
 	t := &template{parameters: map[string]any{}, resources: map[string]string{}, pseudo: maps.Clone(pseudoParameters)}
 	parameters = maps.Clone(parameters)
@@ -58,11 +56,36 @@ func LoadTemplate(text []byte, parameters map[string]string) (*Wiring, error) {
 		}
 	}
 	w := &Wiring{Functions: map[string]*FunctionWiring{}, Queues: map[string]*QueueWiring{}}
-	t.readWiring(t.openSection("template", doc.Content[0]), w, parameters)
+	t.readWiring(t.openSection("template", root), w, parameters)
 	if err := t.joinedErrors(); err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// parsed is the template that was parsed last. Tests open hundreds of installations in one process,
+// all from one template.
+var parsed struct {
+	sync.Mutex
+	text string
+	root *yaml.Node // never changed
+}
+
+func parseYAML(text string) (*yaml.Node, error) {
+	parsed.Lock()
+	defer parsed.Unlock()
+	if parsed.root != nil && parsed.text == text {
+		return parsed.root, nil
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return nil, fmt.Errorf("reading template: %w", err)
+	}
+	if len(doc.Content) != 1 {
+		return nil, errors.New("reading template: it is empty")
+	}
+	parsed.text, parsed.root = text, doc.Content[0]
+	return parsed.root, nil
 }
 
 // readWiring reads parameters first, which anything may refer to, and then the types of all
