@@ -239,18 +239,3 @@ func TestBalancingTakesReportedLoadsAlong(t *testing.T) {
 	}
 	want(t, "moves", len(w.ecs.starts)-before, 1)
 }
-
-// What balancing has begun it finishes, also if the last moves alone gain too little to begin with.
-func TestBalancingFinishesWhatItBegan(t *testing.T) {
-	w := newWorld(t)
-	w.instances("i", 4, 8192, 22*512)
-	_, err := w.ruled(80, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 10, Weight: cluster.WeightHigh}},
-		Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}})
-	want(t, "error", err, nil)
-	w.advance(10 * time.Minute)
-	want(t, "most tasks of an instance at first", w.fullest(), 22)
-	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
-		Head: cluster.Head{Cluster: prod}, Rebalancing: &cluster.Rebalancing{Enabled: true, ServiceMovesAtOnce: 1}}), nil)
-	w.advance(time.Hour)
-	want(t, "most tasks of an instance", w.fullest(), 20)
-}

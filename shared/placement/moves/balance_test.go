@@ -234,17 +234,20 @@ func TestBalanceGains(t *testing.T) {
 	}
 }
 
-// Loads that vary by 5 % do not make a balanced cluster move tasks, however many there are on an instance.
+// Loads that vary by 5 % do not make balanced clusters move tasks, however many there are on an instance: at
+// most 1 % of all tasks of these clusters in a day.
 func TestBalanceIgnoresNoise(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
 		seeds = 2
 	}
 	for _, perInstance := range []int{6, 10, 20} {
+		moved, tasks := 0, 0
 		for seed := range seeds {
 			w := newBalanceWorldOf(t, seed, 8, perInstance, "a", "b")
 			w.carryOut(t, w.plan(t, 100_000, 1))
-			moved, rng := 0, rand.New(rand.NewPCG(seed, 3))
+			rng := rand.New(rand.NewPCG(seed, 3))
+			tasks += len(w.tasks)
 			usual := map[string]float64{}
 			for _, task := range w.tasks {
 				usual[task.ID] = float64(task.Reported["m"])
@@ -257,10 +260,9 @@ func TestBalanceIgnoresNoise(t *testing.T) {
 				w.carryOut(t, p)
 				moved += len(p.Moves)
 			}
-			if 100*moved > len(w.tasks) {
-				t.Errorf("%d tasks an instance, seed %d: %d of %d tasks move in a day, expected at most 1 %%", perInstance,
-					seed, moved, len(w.tasks))
-			}
+		}
+		if 100*moved > tasks {
+			t.Errorf("%d tasks an instance: %d of %d tasks move in a day, expected at most 1 %%", perInstance, moved, tasks)
 		}
 	}
 }
@@ -268,7 +270,7 @@ func TestBalanceIgnoresNoise(t *testing.T) {
 // What balancing has begun goes on as long as it gains a little. What begins has to gain more.
 func TestBalanceContinues(t *testing.T) {
 	ones := func(n int) []int64 { return slices.Repeat([]int64{1}, n) }
-	rows := loads(cluster.Configuration{}, ones(21), ones(20), ones(20), ones(19))
+	rows := loads(cluster.Configuration{}, ones(22), ones(20), ones(20), ones(18))
 	for continues, want := range map[bool]bool{false: false, true: true} {
 		p, err := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).Balance(moves.BalanceRequest{
 			Request: movers(packed("web")), Budget: rebalance.Budget{Steps: 20_000}, Continues: continues})
