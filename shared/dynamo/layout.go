@@ -53,13 +53,16 @@ func (l *layouts) markMoved(clusterName string) {
 	l.moved[clusterName] = true
 }
 
+// earlierLayout is the state with what it must do because of rows at their earlier places.
+type earlierLayout struct{ *State }
+
 // unmovedKey returns the earlier place of a row.
 func unmovedKey(k state.Key) item {
 	return item{partitionKey: stringAttribute(k.Cluster), sortKey: stringAttribute(k.Sort)}
 }
 
 // hasMoved reports whether all rows of the cluster are at their places of today.
-func (s *State) hasMoved(ctx context.Context, clusterName string) (bool, error) {
+func (s earlierLayout) hasMoved(ctx context.Context, clusterName string) (bool, error) {
 	if s.layouts.isMoved(clusterName) {
 		return true, nil
 	}
@@ -72,7 +75,7 @@ func (s *State) hasMoved(ctx context.Context, clusterName string) (bool, error) 
 }
 
 // readLayout returns since when a cluster has no row at an earlier place, nil if that is not known.
-func (s *State) readLayout(ctx context.Context, clusterName string) (*time.Time, error) {
+func (s earlierLayout) readLayout(ctx context.Context, clusterName string) (*time.Time, error) {
 	in := &dynamodb.GetItemInput{
 		TableName: &s.Table, ConsistentRead: aws.Bool(true),
 		Key:                    unmovedKey(state.Key{Cluster: clusterName, Sort: layoutSort}),
@@ -100,7 +103,7 @@ func (s *State) readLayout(ctx context.Context, clusterName string) (*time.Time,
 }
 
 // writeLayout says that a cluster has no row at an earlier place, unless that is said already.
-func (s *State) writeLayout(ctx context.Context, clusterName string, since time.Time) error {
+func (s earlierLayout) writeLayout(ctx context.Context, clusterName string, since time.Time) error {
 	it := unmovedKey(state.Key{Cluster: clusterName, Sort: layoutSort})
 	it[layoutAttribute] = numberAttribute(since.Unix())
 	st := statement{item: it, condition: "attribute_not_exists(#pk)", names: map[string]string{"#pk": partitionKey}}
@@ -113,7 +116,7 @@ func (s *State) writeLayout(ctx context.Context, clusterName string, since time.
 }
 
 // readUnmoved returns the row at its earlier place, nil if there is none.
-func (s *State) readUnmoved(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
+func (s earlierLayout) readUnmoved(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
 	if key.PartitionKey() == key.Cluster {
 		return nil, nil
 	}
@@ -124,7 +127,7 @@ func (s *State) readUnmoved(ctx context.Context, key state.Key, consistent bool)
 }
 
 // listUnmoved returns the rows of a range that are at their earlier places, in order.
-func (s *State) listUnmoved(ctx context.Context, r state.Range) (rows []state.Row, err error) {
+func (s earlierLayout) listUnmoved(ctx context.Context, r state.Range) (rows []state.Row, err error) {
 	moved, err := s.hasMoved(ctx, r.Cluster)
 	if moved || err != nil {
 		return nil, err
@@ -145,7 +148,7 @@ func (s *State) listUnmoved(ctx context.Context, r state.Range) (rows []state.Ro
 
 // withMovedRows executes statements. If one does not find its row, which may still be at its earlier
 // place, it moves the rows and executes the statements again.
-func (s *State) withMovedRows(ctx context.Context, sts []statement, execute func() error) error {
+func (s earlierLayout) withMovedRows(ctx context.Context, sts []statement, execute func() error) error {
 	if err := s.prepareLayout(ctx, sts); err != nil {
 		return err
 	}
@@ -172,7 +175,7 @@ func (s *State) withMovedRows(ctx context.Context, sts []statement, execute func
 // earlier place: it writes the layout of a cluster that is created, and moves rows that are put or
 // deleted unconditionally. A row that is created needs no look: its key has not been in use, because
 // it was read before, or because the placement version makes it unique.
-func (s *State) prepareLayout(ctx context.Context, sts []statement) error {
+func (s earlierLayout) prepareLayout(ctx context.Context, sts []statement) error {
 	for _, st := range sts {
 		switch {
 		case st.key.Sort == state.PrefixMeta && st.item != nil && st.creates:
@@ -190,7 +193,7 @@ func (s *State) prepareLayout(ctx context.Context, sts []statement) error {
 
 // beginLayout writes the layout of a new cluster. One that was deleted and is created again under its
 // name may have rows at earlier places.
-func (s *State) beginLayout(ctx context.Context, clusterName string) error {
+func (s earlierLayout) beginLayout(ctx context.Context, clusterName string) error {
 	rows, err := s.listUnmoved(ctx, state.Range{Cluster: clusterName, To: "\xff", Limit: 1})
 	if err != nil || len(rows) > 0 {
 		return err
@@ -200,7 +203,7 @@ func (s *State) beginLayout(ctx context.Context, clusterName string) error {
 
 // moveRow moves a row from its earlier place, and reports whether there was one. A row that is at its
 // place of today, too, was put there unconditionally, so the earlier one is only deleted.
-func (s *State) moveRow(ctx context.Context, key state.Key) (bool, error) {
+func (s earlierLayout) moveRow(ctx context.Context, key state.Key) (bool, error) {
 	row, err := s.readUnmoved(ctx, key, true)
 	if row == nil || err != nil {
 		return false, err
@@ -232,6 +235,10 @@ func (s *State) moveRow(ctx context.Context, key state.Key) (bool, error) {
 // MoveRows moves the rows of a cluster that an earlier version wrote to their places of today. It may
 // be cut off anywhere, and called again. It takes one read where there is nothing to move.
 func (s *State) MoveRows(ctx context.Context, clusterName string) error {
+	return earlierLayout{s}.moveRows(ctx, clusterName)
+}
+
+func (s earlierLayout) moveRows(ctx context.Context, clusterName string) error {
 	if moved, err := s.hasMoved(ctx, clusterName); moved || err != nil {
 		return err
 	}

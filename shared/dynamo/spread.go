@@ -16,7 +16,7 @@ import (
 func (s *State) visitSpread(
 	ctx context.Context, r state.Range, partitions []string, visit func(state.Row) error,
 ) error {
-	unmoved, err := s.listUnmoved(ctx, r) // before today's places, see readRow
+	unmoved, err := earlierLayout{s}.listUnmoved(ctx, r) // before today's places, see readRow
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (s *State) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 // readRow looks at the place where an earlier version kept the row before it looks at today's: a row
 // that moves meanwhile is then seen at one of them.
 func (s *State) readRow(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
-	before, err := s.readUnmoved(ctx, key, consistent)
+	before, err := earlierLayout{s}.readUnmoved(ctx, key, consistent)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 		return nil, err
 	}
 	var after item
-	err = s.withMovedRows(ctx, []statement{st}, func() (err error) {
+	err = earlierLayout{s}.withMovedRows(ctx, []statement{st}, func() (err error) {
 		after, err = s.executeSingle(ctx, st)
 		return err
 	})
@@ -123,7 +123,7 @@ func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	if err != nil {
 		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
 	}
-	err = s.withMovedRows(ctx, sts, func() (err error) {
+	err = earlierLayout{s}.withMovedRows(ctx, sts, func() (err error) {
 		switch len(sts) {
 		case 0:
 		case 1: // a transaction of one would cost twice as much

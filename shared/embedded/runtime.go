@@ -27,8 +27,11 @@ type RuntimeOptions struct {
 	// time-out. done must be called once, on the loop: with false after run has returned, with true
 	// if run never started or was abandoned.
 	Execute func(function string, run func(ctx context.Context), done func(crashed bool))
-	Faults  Faults
-	Log     *slog.Logger // nil logs nothing
+	// Parallel runs the calls that a function makes at the same time; nil runs one after the other. The
+	// runtime itself makes none: whoever makes the functions passes it on.
+	Parallel func(ctx context.Context, n int, do func(ctx context.Context, i int))
+	Faults   Faults
+	Log      *slog.Logger // nil logs nothing
 }
 
 // Runtime connects the handlers to queues, stream, schedules and event bus, as the wiring says,
@@ -287,3 +290,36 @@ var _ interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
 } = (*Loop)(nil)
+
+// runOnLoop runs f on the loop, unless the runtime has been stopped by then. Until f has run the
+// runtime is not idle. It is how everything from outside comes in.
+func (r *Runtime) runOnLoop(f func()) {
+	r.incoming.Add(1)
+	r.loop.Post(func() {
+		r.incoming.Add(-1)
+		if !r.stopped {
+			f()
+		}
+	})
+}
+
+// scheduleAfter runs f on the loop after d, unless the runtime has been stopped by then.
+func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
+	return r.loop.After(d, func() {
+		if !r.stopped {
+			f()
+		}
+	})
+}
+
+// executeInline runs an invocation within the callback that starts it: handlers take no time on a
+// virtual clock.
+func executeInline(_ string, run func(ctx context.Context), done func(crashed bool)) {
+	run(context.Background())
+	done(false)
+}
+
+// localARN returns the ARN of something that exists only in this process.
+func localARN(service, resource string) string {
+	return "arn:aws:" + service + ":" + localRegion + ":" + localAccount + ":" + resource
+}

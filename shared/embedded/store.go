@@ -59,8 +59,6 @@ type StoreOptions struct {
 	// Unwritable is called with the error when writing the file fails, and with nil when it
 	// succeeds again. It may be nil, and must not call the store.
 	Unwritable func(err error)
-	// Throughput gives the store the throughput of DynamoDB; nil stands for none that matters.
-	Throughput *Throughput
 }
 
 // OpenStore opens a store. It is an error if another process has the file open, or if the file is
@@ -69,7 +67,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	s := &Store{
 		rows:     newRowIndex(),
 		expiring: btree.NewBTreeGOptions(lessByExpiry, btree.Options{NoLocks: true}),
-		digest:   sha256.New(), throughput: o.Throughput,
+		digest:   sha256.New(),
 	}
 	if o.Path == "" {
 		return s, nil
@@ -117,6 +115,10 @@ func (s *Store) WriteBackup(w io.Writer) error {
 	_, err := s.disk.WriteTo(w)
 	return err
 }
+
+// LimitThroughput gives the store the throughput of a table of DynamoDB from now on. No call may be
+// in progress.
+func (s *Store) LimitThroughput(t *Throughput) { s.throughput = t }
 
 // Get returns one row as last written, nil if there is none.
 func (s *Store) Get(ctx context.Context, key state.Key) (state.Row, error) {

@@ -173,7 +173,7 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 		}
 		rows[i] = copyStoredRow(e.row)
 	}
-	if err := s.countList(sizes); err != nil {
+	if err := countList(s, sizes); err != nil {
 		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
 	}
 	return rows, nil
@@ -191,7 +191,7 @@ func listingError(ctx context.Context, r state.Range) error {
 func (s *Store) Visit(ctx context.Context, r state.Range, visit func(state.Row) error) error {
 	sizes := newReadSizes(r)
 	err := s.visitStoredRows(ctx, r, sizes, func(e *storedRow) error { return visit(e.row) })
-	return cmp.Or(err, s.countList(sizes))
+	return cmp.Or(err, countList(s, sizes))
 }
 
 // visitStoredRows calls visit with the rows of a range, and adds the bytes that were read. It

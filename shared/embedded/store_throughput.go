@@ -157,7 +157,7 @@ func newReadSizes(r state.Range) readSizes {
 func (sizes readSizes) add(e *storedRow) { sizes[e.key.PartitionKey()] += e.size }
 
 // countList bills a list, and takes its units.
-func (s *Store) countList(sizes readSizes) error {
+func countList(s *Store, sizes readSizes) error {
 	reads := map[string]int64{}
 	for partition, size := range sizes {
 		s.usage.countPart(size, consistentRead)

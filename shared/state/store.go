@@ -26,6 +26,13 @@ type Store interface {
 	Commit(ctx context.Context, c Commit) error
 }
 
+// A Mover is a [Store] in which rows may still be where an earlier version kept them.
+type Mover interface {
+	// MoveRows moves the rows of a cluster to their places of today. It may be cut off anywhere, and
+	// called again; where there is nothing to move it takes one read.
+	MoveRows(ctx context.Context, clusterName string) error
+}
+
 // A Range selects rows of one cluster: From ≤ sort key < To, at most Limit of them (0: all).
 type Range struct {
 	Cluster  string

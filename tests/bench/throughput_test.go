@@ -157,24 +157,16 @@ func TestTasksASecond(t *testing.T) {
 
 func runTasksASecond(t *testing.T, partitions int) {
 	loop := embedded.NewVirtualLoop(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	var preparing time.Duration // while the cluster is made, each call finds a table that was idle for a second
-	begun := false
-	throughput := &embedded.Throughput{Partitions: partitions, Now: func() time.Time {
-		if !begun {
-			preparing += time.Second
-		}
-		return loop.Now().Add(preparing)
-	}}
 	throttled, ids := 0, 0
 	settings := handler.DefaultSettings()
 	b := &burst{t: t, spent: map[string]embedded.Usage{}}
 	var err error
 	b.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: 1, Settings: &settings, Throughput: throughput,
+		Loop: loop, Seed: 1, Settings: &settings,
 		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
 		WrapState: func(_ string, s state.Store) state.Store { return timedState{s, &throttled} },
 		WrapECS:   func(_ string, e handler.ECS) handler.ECS { return timedECS{e} },
-		Runtime:   embedded.RuntimeOptions{Execute: executeTimed(loop)}, Parallel: inParallelTimed,
+		Runtime:   embedded.RuntimeOptions{Execute: executeTimed(loop), Parallel: inParallelTimed},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +184,7 @@ func runTasksASecond(t *testing.T, partitions int) {
 	b.Runtime.Start()
 	b.runFor(10 * time.Minute)
 	begin := b.Loop.Now()
-	begun = true
+	b.Store.LimitThroughput(&embedded.Throughput{Now: loop.Now, Partitions: partitions})
 	for range burstTasks / 10 {
 		for {
 			_, err := b.API.Tasks.SubmitRequest(ctx, operation.SubmitTasks{

@@ -67,11 +67,6 @@ type Options struct {
 	// nil when it succeeds again. It may be nil, and must not call the installation.
 	Unwritable func(err error)
 
-	// Parallel makes the calls of dispatch; nil makes one after the other.
-	Parallel handler.Parallel
-	// Throughput gives the state the throughput of DynamoDB; nil stands for none that matters.
-	Throughput *embedded.Throughput
-
 	// NewID returns request ids. They are random if it is nil.
 	NewID func() string
 	// Bus receives the service events if Settings.PublishEvents is set. It may be nil.
@@ -84,7 +79,7 @@ type Options struct {
 	WrapGroups func(function string, g Groups) Groups
 	// Watch sees the records of every commit before any function does.
 	Watch func([]state.Record)
-	// Runtime is passed on to the runtime; only Execute and Faults are read.
+	// Runtime is passed on to the runtime; only Execute, Parallel and Faults are read.
 	Runtime embedded.RuntimeOptions
 }
 
@@ -150,7 +145,7 @@ func Open(o Options) (*Installation, error) {
 	}
 	var err error
 	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.filePath(stateFile),
-		Consumers: consumers, Unwritable: o.Unwritable, Throughput: o.Throughput}); err != nil {
+		Consumers: consumers, Unwritable: o.Unwritable}); err != nil {
 		return nil, err
 	}
 	wiring, err := embedded.LoadTemplate([]byte(berth.Template), o.Parameters)
@@ -415,7 +410,7 @@ func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 		Registries: i.AWS.Registries, Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus,
 		Scaling: i.Runtime.Queue("ManagedScalingQueue"), Upgrades: i.Runtime.Queue("NodeGroupUpgradeQueue"),
 		Account: i.options.Account, Clock: i.clockFor(name),
-		Settings: *i.options.Settings, Log: i.loggerFor(name), Parallel: i.options.Parallel,
+		Settings: *i.options.Settings, Log: i.loggerFor(name), Parallel: i.options.Runtime.Parallel,
 	}
 }
 

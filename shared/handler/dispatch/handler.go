@@ -145,7 +145,8 @@ func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) e
 	}
 	failed := h.recheckInstances(ctx, name, instances)
 	if loads {
-		failed = errors.Join(failed, observe.ApplyLoads(ctx, state.NewFeed(h.State, h.Clock), h.Clock, name, windowsEnd))
+		feed := state.NewFeed(h.State, h.Clock)
+		failed = errors.Join(failed, observe.ApplyLoads(ctx, feed, h.Clock, name, windowsEnd))
 	}
 	if scaling {
 		handler.SendWakeUp(ctx, h.Scaling, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)

@@ -56,8 +56,8 @@ func (h *Handler) markReleasable(ctx context.Context, clusterName string, ids []
 }
 
 func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: state.NewFeed(h.State, h.Clock), Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
-		Log: handler.Logger(h.Log)}
+	return &observe.Observer{State: state.NewFeed(h.State, h.Clock), Clock: h.Clock, Now: h.Clock.Now(),
+		Settings: h.Settings.Settings, Log: handler.Logger(h.Log)}
 }
 
 // refreshInstances records instances as ECS describes them now.

@@ -224,8 +224,8 @@ func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error
 // than if they stopped now. Stopped tasks are listed for an hour, much longer than that.
 func (e *execution) nodeEmptyAt(ctx context.Context, node string) (at time.Time, err error) {
 	now := e.Clock.Now()
-	observer := &observe.Observer{State: state.NewFeed(e.State, e.Clock), Clock: e.Clock, Now: now, Settings: e.Settings.Settings,
-		Log: handler.Logger(e.Log)}
+	observer := &observe.Observer{State: state.NewFeed(e.State, e.Clock), Clock: e.Clock, Now: now,
+		Settings: e.Settings.Settings, Log: handler.Logger(e.Log)}
 	if busy, err := observer.RecordUnreportedTasks(ctx, e.ECS, e.group.Cluster, node); err != nil || busy {
 		return now.Add(e.update.Timeouts.Cordon), err
 	}

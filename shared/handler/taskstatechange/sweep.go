@@ -17,8 +17,13 @@ import (
 
 // Sweep compares one cluster's rows with ECS and writes what lost events would have written. Where
 // placement has something to do that it should have done already, it writes a due row. If nothing
-// was lost, it writes nothing.
+// was lost, it writes nothing. Rows that an earlier version wrote are moved first.
 func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
+	if m, ok := h.State.(state.Mover); ok {
+		if err := m.MoveRows(ctx, clusterName); err != nil {
+			return err
+		}
+	}
 	s, err := h.RecordDifferences(ctx, clusterName)
 	if err != nil {
 		return err

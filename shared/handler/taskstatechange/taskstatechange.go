@@ -63,8 +63,8 @@ func (h *Handler) countDrop(reason, message string) {
 
 // newObserver returns an observer as of now.
 func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: state.NewFeed(h.State, h.Clock), Clock: h.Clock, Now: h.Clock.Now(), Settings: h.Settings.Settings,
-		Log: handler.Logger(h.Log)}
+	return &observe.Observer{State: state.NewFeed(h.State, h.Clock), Clock: h.Clock, Now: h.Clock.Now(),
+		Settings: h.Settings.Settings, Log: handler.Logger(h.Log)}
 }
 
 // handleEvent passes the noun in an event's detail on to the observer.

@@ -38,11 +38,9 @@ const searchScale = 1e10
 
 // moveCharge is the least that a move has to gain: what it gains if it lets two instances change
 // from 10 % apart to even, of a metric of weight 1. Costlier tasks have to gain more: a unit of
-// move cost adds a tenth. With more than fewTasks tasks on an instance, a task is a smaller part of its
-// load, and a move need not gain as much: otherwise 110 against 90 would stay, of tasks of 10.
+// move cost adds a tenth.
 const (
 	moveCharge     = 0.25
-	fewTasks       = 7
 	chargePerUnit  = 0.1
 	spreadScale    = 2 // a move that evens out 2 tasks against 0 gains as much as 100 %
 	gpuThousandths = 1000
@@ -147,8 +145,7 @@ func (b *balancing) newSearchProblem() *rebalance.Problem {
 		x.Safety[width-1] = unlimited
 		out.Instances = append(out.Instances, x)
 	}
-	tasks := float64(max(1, len(p.tasks)))
-	charge := moveCharge * searchScale / tasks * min(1, fewTasks*float64(len(p.instances))/tasks)
+	charge := moveCharge * searchScale / float64(max(1, len(p.tasks)))
 	for t := range p.tasks {
 		task := &p.tasks[t]
 		x := rebalance.Task{Service: task.owner, Start: task.initial, Needs: make([]int64, width),

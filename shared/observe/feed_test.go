@@ -1,4 +1,4 @@
-package state_test
+package observe_test
 
 import (
 	"context"
