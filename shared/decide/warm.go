@@ -40,7 +40,7 @@ func (w *WarmSnapshot) ObserveRecords(records []state.Record) *Changes {
 	changes := newChanges()
 	for _, r := range records {
 		if t, ok := r.New.(*cluster.Task); ok && r.Old == nil {
-			// The inbox tells of a task as it is now; what it was before is what the snapshot has.
+			// An inbox row has a task as it is now. The snapshot has what it was before.
 			if known := w.Snap.Task(t.Owner, t.ID); known != nil && known.Rev < t.Rev {
 				r.Old = known
 			}

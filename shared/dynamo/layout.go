@@ -18,7 +18,7 @@ import (
 // Earlier versions kept the tasks and aliases of a cluster under the cluster's own partition key.
 // Today's version writes new rows only to their places of today, and looks for others at both. A row
 // moves when it is changed, or when [State.MoveRows] comes to it. After that the cluster has a layout
-// item, and nobody looks at the earlier places any more.
+// item, and no read looks at the earlier places any more.
 
 // layoutSort is the sort key of the layout item. It is no kind of row, so lists leave it out.
 const layoutSort = "layout"

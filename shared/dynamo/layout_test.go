@@ -114,7 +114,7 @@ func TestRowsOfTheEarlierLayoutAreUsed(t *testing.T) {
 	}
 	expectTasks(t, s, 2*n)
 	if left := partitionKeys(t, s)["prod"]; left != n-6 {
-		t.Errorf("%d rows are at their earlier places, want %d: those that nobody changed", left, n-6)
+		t.Errorf("%d rows are at their earlier places, want %d: those that were not changed", left, n-6)
 	}
 }
 

@@ -28,7 +28,7 @@ type RuntimeOptions struct {
 	// if run never started or was abandoned.
 	Execute func(function string, run func(ctx context.Context), done func(crashed bool))
 	// Parallel runs the calls that a function makes at the same time; nil runs one after the other. The
-	// runtime itself makes none: whoever makes the functions passes it on.
+	// runtime itself makes none: the maker of the functions passes it on.
 	Parallel func(ctx context.Context, n int, do func(ctx context.Context, i int))
 	Faults   Faults
 	Log      *slog.Logger // nil logs nothing

@@ -71,7 +71,7 @@ type commitBill struct {
 	units      int64 // write units, before a transaction doubles them
 	statements int
 	size       int // bytes of all rows after it
-	// byPartition are the units by partition key. It is nil where nobody asks for them.
+	// byPartition are the units by partition key. It is nil without a [Throughput].
 	byPartition map[string]int64
 }
 

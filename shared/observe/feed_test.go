@@ -44,8 +44,8 @@ func observation(n int, version int64, last cluster.TaskStatus) state.Write {
 	return state.Write{Observe: &state.Observation{Task: state.KeyOf(fedTask(n)), Version: version, Last: last}}
 }
 
-// told returns the tasks that inbox rows tell of, by id, and how many rows there are.
-func told(t *testing.T, store state.Store) (tasks map[string]*cluster.Task, rows int) {
+// announced returns the tasks of all inbox rows, by id, and how many rows there are.
+func announced(t *testing.T, store state.Store) (tasks map[string]*cluster.Task, rows int) {
 	t.Helper()
 	inbox, err := state.ListRows[*state.Inbox](t.Context(), store, state.Prefix("prod", state.PrefixInbox), "the inbox")
 	if err != nil {
@@ -64,23 +64,23 @@ func told(t *testing.T, store state.Store) (tasks map[string]*cluster.Task, rows
 	return tasks, len(inbox)
 }
 
-// One row tells of a hundred tasks, with what the store has of each, in a fraction of their size.
-func TestAFeedTellsOfManyTasksAtOnce(t *testing.T) {
+// One row has a hundred tasks as the store has them.
+func TestAFeedAnnouncesManyTasksAtOnce(t *testing.T) {
 	feed, store := newFeed(t, 100)
 	for i := range 100 {
 		if _, err := feed.Write(t.Context(), observation(i, 1, cluster.TaskRunning)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if tasks, _ := told(t, store); len(tasks) > 0 {
-		t.Errorf("placement is told of %d tasks before the flush", len(tasks))
+	if tasks, _ := announced(t, store); len(tasks) > 0 {
+		t.Errorf("the inbox has %d tasks before the flush", len(tasks))
 	}
 	if err := feed.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tasks, rows := told(t, store)
+	tasks, rows := announced(t, store)
 	if len(tasks) != 100 || rows != 1 {
-		t.Fatalf("%d rows tell of %d tasks", rows, len(tasks))
+		t.Fatalf("%d rows have %d tasks", rows, len(tasks))
 	}
 	for id, task := range tasks {
 		if task.Rev != 2 || task.Last != cluster.TaskRunning || task.Cluster != "prod" {
@@ -90,13 +90,13 @@ func TestAFeedTellsOfManyTasksAtOnce(t *testing.T) {
 	if err := feed.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, again := told(t, store); again != 1 {
-		t.Errorf("a second flush tells again: %d rows", again)
+	if _, again := announced(t, store); again != 1 {
+		t.Errorf("a second flush writes again: %d rows", again)
 	}
 }
 
-// A function that was cut off before it told placement finds the change made already, and tells.
-func TestAFeedTellsOfWhatItFindsDone(t *testing.T) {
+// A function that was cut off before it wrote the inbox row finds the change made, and announces it.
+func TestAFeedAnnouncesWhatItFindsDone(t *testing.T) {
 	feed, store := newFeed(t, 3)
 	for n, w := range []state.Write{observation(0, 1, cluster.TaskStopped), observation(1, 1, cluster.TaskStopped)} {
 		if _, err := store.Write(t.Context(), w); err != nil { // by the function that was cut off
@@ -118,12 +118,12 @@ func TestAFeedTellsOfWhatItFindsDone(t *testing.T) {
 	if err := feed.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if tasks, _ := told(t, store); len(tasks) != 2 {
-		t.Errorf("placement is told of %d tasks, want the two that have stopped", len(tasks))
+	if tasks, _ := announced(t, store); len(tasks) != 2 {
+		t.Errorf("the inbox has %d tasks, want the two that have stopped", len(tasks))
 	}
 }
 
-// What says that work is done is written after placement has been told.
+// The row that says that work is done is written after the inbox row.
 func TestAFeedFlushesBeforeWorkIsDone(t *testing.T) {
 	done := state.Key{Cluster: "prod", Sort: state.PrefixOutbox + "o"}
 	for name, write := range map[string]func(*state.Feed) error{
@@ -150,15 +150,15 @@ func TestAFeedFlushesBeforeWorkIsDone(t *testing.T) {
 			if err := write(feed); err != nil {
 				t.Fatal(err)
 			}
-			if tasks, _ := told(t, store); len(tasks) != 1 {
-				t.Errorf("placement is told of %d tasks", len(tasks))
+			if tasks, _ := announced(t, store); len(tasks) != 1 {
+				t.Errorf("the inbox has %d tasks", len(tasks))
 			}
 		})
 	}
 }
 
-// A commit that puts a task which concerns placement tells of it in the same transaction.
-func TestACommitTellsOfItsTasks(t *testing.T) {
+// A commit that puts a task which concerns placement has the inbox row in the same transaction.
+func TestACommitAnnouncesItsTasks(t *testing.T) {
 	feed, store := newFeed(t, 2)
 	ended, waits := *fedTask(0), *fedTask(1)
 	ended.Rev, ended.Last = 2, cluster.TaskStopped
@@ -167,8 +167,8 @@ func TestACommitTellsOfItsTasks(t *testing.T) {
 		Writes: []state.Write{{Put: &ended}, {Put: &waits}}}); err != nil {
 		t.Fatal(err)
 	}
-	if tasks, _ := told(t, store); len(tasks) != 1 || tasks[ended.ID] == nil {
-		t.Errorf("placement is told of %v, want the one that has ended", tasks)
+	if tasks, _ := announced(t, store); len(tasks) != 1 || tasks[ended.ID] == nil {
+		t.Errorf("the inbox has %v, want the task that has ended", tasks)
 	}
 }
 

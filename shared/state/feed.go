@@ -11,12 +11,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// A Feed is a [Store] for functions that change tasks. It gathers the tasks that placement has to
-// look at again, and tells it of them by [Inbox] rows: many tasks by one row. Whoever makes a Feed
-// calls [Feed.Flush] when the work is done, and reports the work as done only after that.
+// A Feed is a [Store] for functions that change tasks. It gathers the tasks that placement must look
+// at again, and writes them into [Inbox] rows, many tasks into one. The function that makes a Feed
+// calls [Feed.Flush] at the end, and reports its work as done only after that.
 //
-// It flushes by itself before it deletes a row, writes an outbox row, or commits. So what says that
-// work is done is never written before placement has been told.
+// A Feed flushes by itself before it deletes a row, writes an outbox row, or commits. So the row that
+// says that work is done is never written before the inbox row.
 //
 // It may be used by several goroutines.
 type Feed struct {
@@ -33,8 +33,8 @@ func NewFeed(store Store, clock Clock) *Feed {
 }
 
 // Write makes one change, see [Store.Write]. It also gathers the task of an observation or a claim
-// that changes nothing: the function may have been cut off after the same write, before it told
-// placement.
+// that changes nothing: the function may have been cut off after the same write, before it wrote the
+// inbox row.
 func (f *Feed) Write(ctx context.Context, w Write) (Row, error) {
 	if _, isOutbox := w.Put.(*Outbox); isOutbox || w.Delete != nil {
 		if err := f.Flush(ctx); err != nil {
@@ -55,9 +55,9 @@ func (f *Feed) Write(ctx context.Context, w Write) (Row, error) {
 	return row, err
 }
 
-// Tell gathers a task that was read: the caller takes its work as done because of what the row says,
-// and the function that wrote the row may have been cut off before it told placement.
-func (f *Feed) Tell(t *cluster.Task) { f.gather(t) }
+// Announce gathers a task that was read. The caller takes its work as done because of what the row
+// says, and the function that wrote the row may have been cut off before it wrote the inbox row.
+func (f *Feed) Announce(t *cluster.Task) { f.gather(t) }
 
 // maxGathered is how many tasks a Feed gathers before it flushes by itself, so that a sweep over a
 // large cluster keeps few.
@@ -112,7 +112,7 @@ func WithInbox(c Commit, clock Clock) (Commit, error) {
 	return c, nil
 }
 
-// Flush tells placement of the tasks that were gathered. If it fails, they stay gathered.
+// Flush writes the inbox rows of the tasks that were gathered. If it fails, they stay gathered.
 func (f *Feed) Flush(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +129,7 @@ func (f *Feed) Flush(ctx context.Context) error {
 				return err
 			}
 			if _, err := f.Store.Write(ctx, Write{Put: inbox, Any: true}); err != nil {
-				return fmt.Errorf("telling placement of %d tasks: %w", len(some), err)
+				return fmt.Errorf("writing %d tasks into the inbox: %w", len(some), err)
 			}
 			for _, t := range some {
 				delete(f.changed, KeyOf(t))

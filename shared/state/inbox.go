@@ -15,7 +15,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// An Inbox row tells placement which tasks have changed. The rows of tasks are spread over
+// An Inbox row announces to placement which tasks have changed. The rows of tasks are spread over
 // partition keys ([PartitionKey]), so the stream delivers them in several shards, to as many
 // environments at once. The inbox is in the cluster's own partition: one environment at a time
 // gets all that concerns the cluster, and its snapshot stays warm.
@@ -39,7 +39,7 @@ type TaskRef struct {
 // inboxAge is how long an inbox row is kept. Its stream record has everything that it says.
 const inboxAge = time.Minute
 
-// maxInboxTasks is how many tasks one inbox row tells of. A packed task takes about 100 bytes.
+// maxInboxTasks is how many tasks one inbox row has. A packed task takes about 100 bytes.
 const maxInboxTasks = 100
 
 // maxPacked is the most bytes that an inbox row packs. Tasks with large overrides take more; placement
@@ -54,8 +54,8 @@ func ConcernsPlacement(t *cluster.Task) bool {
 		t.StopCode == cluster.StopUserInitiated
 }
 
-// NewInbox returns the row that tells of tasks of one cluster that have changed by now, at most
-// [maxInboxTasks]. Its id follows from what it says.
+// NewInbox returns a row with tasks of one cluster that have changed, at most [maxInboxTasks]. Its id
+// follows from the time and from what it says.
 func NewInbox(clusterName string, now time.Time, tasks []*cluster.Task, unread ...TaskRef) (*Inbox, error) {
 	packed, err := packTasks(tasks)
 	if err != nil {

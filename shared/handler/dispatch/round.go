@@ -16,7 +16,7 @@ import (
 // when to come back.
 type round struct {
 	*Handler
-	State   *state.Feed // of the handler's: what the round records, placement is told of
+	State   *state.Feed // on the handler's: it announces to placement what the round records
 	cluster string
 	now     time.Time // when the round began
 

@@ -58,7 +58,7 @@ func stopTask(ctx context.Context, r *round, s state.StopItem) (done bool, err e
 	case t == nil:
 		return true, nil
 	case t.Last == cluster.TaskStopped:
-		r.State.Tell(t)
+		r.State.Announce(t)
 		return true, nil
 	case t.ECSID != "":
 		done, known, err := stopAtECS(ctx, r, t.ECSID, s.Reason)

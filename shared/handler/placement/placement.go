@@ -127,8 +127,8 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	return fmt.Errorf("deciding: lost %d races", state.MaxRaces)
 }
 
-// openInbox returns the records with those of the tasks that inbox rows tell of in the place of
-// these rows. A task that has gone meanwhile is left out.
+// openInbox returns the records with one for each task of an inbox row in the place of that row. It
+// leaves out tasks that no longer exist.
 func (h *Handler) openInbox(ctx context.Context, records []state.Record) ([]state.Record, error) {
 	out := make([]state.Record, 0, len(records))
 	for _, r := range records {

@@ -46,9 +46,9 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 		}
 	}
 	if err := o.State.Flush(ctx); err != nil {
-		handler.Logger(h.Log).Error("telling placement", "error", err)
+		handler.Logger(h.Log).Error("writing the inbox", "error", err)
 		retry = nil
-		for _, m := range messages { // which of them it has not been told of is not known
+		for _, m := range messages { // any of their tasks may be missing in the inbox
 			retry = append(retry, m.ID)
 		}
 	}

@@ -84,7 +84,7 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 	}
 	h.Changes[key] = c
 	if inbox, ok := after.(*state.Inbox); ok {
-		h.recordTold(inbox)
+		h.recordAnnounced(inbox)
 	}
 	if after == nil {
 		delete(h.Rows, key)
@@ -103,9 +103,9 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 	return before
 }
 
-// knownFrom returns from when on a change of a task that is made now counts as known to placement, up to
-// Staleness. If an inbox row has to tell placement, that is when the row is written, at the latest
-// when the event is delivered again to a function in the place of one that was cut off.
+// knownFrom returns when a change of a task that is made now is announced to placement at the latest.
+// That is now, unless an inbox row announces it: a function may be cut off before it writes the row, and
+// the event is delivered again then.
 func (h *RowHistory) knownFrom(t *cluster.Task) time.Time {
 	if t == nil || h.Staleness == CalmStaleness || !state.ConcernsPlacement(t) {
 		return h.now()
@@ -117,19 +117,19 @@ func (h *RowHistory) knownFrom(t *cluster.Task) time.Time {
 // (VisibilityTimeout in template.yaml), and how late it may be then.
 const redelivery = 2*time.Minute + 150*time.Second
 
-// recordTold notes that placement is told of tasks now.
-func (h *RowHistory) recordTold(inbox *state.Inbox) {
-	told := map[state.Key]bool{}
+// recordAnnounced notes that an inbox row announces tasks to placement now.
+func (h *RowHistory) recordAnnounced(inbox *state.Inbox) {
+	announced := map[state.Key]bool{}
 	tasks, _ := inbox.Tasks()
 	for _, t := range tasks {
 		key := state.KeyOf(t)
 		is, ok := h.Rows[key].(*cluster.Task)
-		told[key] = ok && t.Last == is.Last && t.Health == is.Health && t.Desired == is.Desired
+		announced[key] = ok && t.Last == is.Last && t.Health == is.Health && t.Desired == is.Desired
 	}
 	for _, u := range inbox.Unread {
-		told[state.TaskKey(inbox.Cluster, u.Owner, u.ID)] = true
+		announced[state.TaskKey(inbox.Cluster, u.Owner, u.ID)] = true
 	}
-	for key, current := range told {
+	for key, current := range announced {
 		c, known := h.Changes[key]
 		if !current || !known {
 			continue
