@@ -38,14 +38,9 @@ type round struct {
 }
 
 // A read is billed as at least 4 KB, so neighbours are read together. settingRange has the
-// instances, node groups, protections and capacity providers of a cluster, taskRange the histories,
-// services, tasks and what belongs to these.
+// instances, node groups, protections and capacity providers of a cluster.
 func settingRange(name string) state.Range {
 	return state.Range{Cluster: name, From: state.PrefixInstance, To: state.PrefixProviders + "\xff"}
-}
-
-func taskRange(name string) state.Range {
-	return state.Range{Cluster: name, From: state.PrefixScaling, To: state.PrefixThrottle + "\xff"}
 }
 
 // beginRound reads a cluster's capacity providers, and what is beside them; nil if there is nothing
@@ -105,16 +100,21 @@ func (r *round) readCluster(ctx context.Context) error {
 	if r.groups, err = r.pass.describeGroups(ctx, names); err != nil {
 		return fmt.Errorf("describing Auto Scaling groups: %w", err)
 	}
-	all := r.settings
-	for _, part := range []state.Range{
-		state.Prefix(r.of.Cluster, state.PrefixConfiguration), taskRange(r.of.Cluster),
-	} {
-		rows, err := r.State.List(ctx, part)
-		if err != nil {
-			return fmt.Errorf("reading the rows of cluster %s from %s on: %w", r.of.Cluster, part.From, err)
+	var version int64
+	for _, row := range r.settings {
+		if meta, ok := row.(*state.Meta); ok {
+			version = meta.Version
 		}
-		all = slices.Concat(all, rows)
 	}
+	tasks, err := r.listTasks(ctx, r.of.Cluster, version)
+	if err != nil {
+		return err
+	}
+	rest, err := r.listRest(ctx, r.of.Cluster)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(r.settings, rest, tasks)
 	r.snap, r.histories = snapshot.FromRows(all), map[string]*cluster.ScalingHistory{}
 	if r.snap.Meta.Cluster == "" {
 		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", r.of.Cluster)}
