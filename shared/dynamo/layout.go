@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"berth/shared/state"
 )
@@ -216,6 +217,9 @@ func (s earlierLayout) moveRow(ctx context.Context, key state.Key) (bool, error)
 	remove := deleteStatement(key, row.Header().Rev)
 	remove.at = unmovedKey(key)
 	err = s.executeTransaction(ctx, []statement{put, remove})
+	if isDenied(err) { // placement may not delete: it copies the row, and MoveRows deletes the earlier one
+		_, err = s.executeSingle(ctx, put)
+	}
 	var c *state.Conflict
 	if errors.As(err, &c) && c.Row != nil { // it is there already, or has changed here meanwhile
 		now, err := s.readItem(ctx, key, keyAttributes(key), true)
@@ -230,6 +234,12 @@ func (s earlierLayout) moveRow(ctx context.Context, key state.Key) (bool, error)
 		return true, nil // somebody else has moved or deleted it
 	}
 	return err == nil, err
+}
+
+// isDenied reports whether the function's role does not allow the call.
+func isDenied(err error) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException"
 }
 
 // MoveRows moves the rows of a cluster that an earlier version wrote to their places of today. It may

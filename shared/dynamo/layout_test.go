@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
@@ -196,5 +198,48 @@ func TestANewClusterHasTodaysLayout(t *testing.T) {
 	}
 	if calls := again.Usage().Calls - before; calls != 1 {
 		t.Errorf("a read takes %d calls, want 1", calls)
+	}
+}
+
+// noDeletion is the table as a role sees it that may not delete items.
+type noDeletion struct{ dynamo.API }
+
+func (a noDeletion) TransactWriteItems(
+	ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options),
+) (*dynamodb.TransactWriteItemsOutput, error) {
+	for _, it := range in.TransactItems {
+		if it.Delete != nil {
+			return nil, &smithy.GenericAPIError{Code: "AccessDeniedException"}
+		}
+	}
+	return a.API.TransactWriteItems(ctx, in, o...)
+}
+
+// A function that may not delete changes rows of the earlier layout, too. The sweep removes what is left.
+func TestRowsAreCopiedWithoutLeaveToDelete(t *testing.T) {
+	s := open(t)
+	putUnmoved(t, s, layoutTask(1), layoutTask(2))
+	limited := &dynamo.State{Client: noDeletion{s.Client}, Table: s.Table}
+	key := state.KeyOf(layoutTask(1))
+	for range 2 {
+		_, err := limited.Write(t.Context(), state.Write{Observe: &state.Observation{Task: key, Version: 1,
+			Last: cluster.TaskRunning}})
+		if state.IgnoreConflict(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	expectTasks(t, limited, 2)
+	for range 2 {
+		if err := s.MoveRows(t.Context(), "prod"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expectTasks(t, s, 2)
+	row, err := s.Get(t.Context(), key)
+	if task, ok := row.(*cluster.Task); err != nil || !ok || task.Last != cluster.TaskRunning || task.Rev != 2 {
+		t.Errorf("the task is %v, %v; want it observed once", row, err)
+	}
+	if left := partitionKeys(t, s)["prod"]; left != 0 {
+		t.Errorf("%d rows are at their earlier places", left)
 	}
 }
