@@ -116,6 +116,18 @@ func (s earlierLayout) writeLayout(ctx context.Context, clusterName string, sinc
 	return nil
 }
 
+// removeLayout removes the layout item of a cluster that is deleted.
+func (s earlierLayout) removeLayout(ctx context.Context, clusterName string) error {
+	key := state.Key{Cluster: clusterName, Sort: layoutSort}
+	err := s.retryRepeatable(ctx, func(ctx context.Context) error {
+		return s.deleteItem(ctx, statement{key: key, at: unmovedKey(key)})
+	})
+	if err != nil {
+		return fmt.Errorf("removing the layout of cluster %s: %w", clusterName, err)
+	}
+	return nil
+}
+
 // readUnmoved returns the row at its earlier place, nil if there is none.
 func (s earlierLayout) readUnmoved(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
 	if key.PartitionKey() == key.Cluster {

@@ -243,3 +243,19 @@ func TestRowsAreCopiedWithoutLeaveToDelete(t *testing.T) {
 		t.Errorf("%d rows are at their earlier places", left)
 	}
 }
+
+// A deleted cluster leaves no item behind.
+func TestADeletedClusterHasNoLayout(t *testing.T) {
+	s := open(t)
+	meta := &state.Meta{Head: cluster.Head{Cluster: "prod", Rev: 1}}
+	key := state.KeyOf(meta)
+	for _, w := range []state.Write{{Put: meta}, {Delete: &key}} {
+		if _, err := s.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := server.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &s.Table})
+	if err != nil || len(out.Items) > 0 {
+		t.Errorf("%v are left, %v", out.Items, err)
+	}
+}

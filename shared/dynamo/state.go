@@ -100,6 +100,11 @@ func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing row %s of cluster %s: %w", st.key.Sort, st.key.Cluster, err)
 	}
+	if w.Delete != nil && w.Delete.Sort == state.PrefixMeta {
+		if err := (earlierLayout{s}).removeLayout(ctx, st.key.Cluster); err != nil {
+			return nil, err
+		}
+	}
 	if w.Put == nil {
 		return decodeOrNil(after)
 	}
