@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -245,6 +246,17 @@ func checkIndexes(e, _ *Engine) error {
 	return nil
 }
 
+// orLimitless returns the maximum with the metrics that another one calls limitless. A limitless
+// instance that leaves a block does not lower its maximum: the search then examines the block, no more.
+func (m blockMaximum) orLimitless(known *blockMaximum) blockMaximum {
+	for at, free := range known.metrics {
+		if free == math.MaxInt32 {
+			m.metrics[at] = math.MaxInt32
+		}
+	}
+	return m
+}
+
 // checkOrder checks the runs of an index.
 func (x *sortedIndex) checkOrder() error {
 	listed := 0
@@ -270,17 +282,18 @@ func (x *sortedIndex) checkOrder() error {
 			if r.firsts[at] != b.ranks[0] {
 				return fmt.Errorf("a block begins with %v, expected %v", r.firsts[at], b.ranks[0])
 			}
-			if known := r.maxima[at]; !known.stale && known != most {
+			if known := r.maxima[at]; !known.stale && known != most.orLimitless(&known) {
 				return fmt.Errorf("a block has at most %+v, expected %+v", known, most)
 			}
-			if known := *r.maximumOf(at); known != most {
+			if known := *r.maximumOf(at); known != most.orLimitless(&known) {
 				return fmt.Errorf("a block has at most %+v, expected %+v", known, most)
 			}
-			if top.raise(&most.freeResources); (at+1)%topSize == 0 || at+1 == len(r.blocks) {
-				if known := r.tops[at/topSize]; !known.stale && known != top {
+			kept := most.orLimitless(&r.maxima[at])
+			if top.raise(&kept.freeResources); (at+1)%topSize == 0 || at+1 == len(r.blocks) {
+				if known := r.tops[at/topSize]; !known.stale && known != top.orLimitless(&known) {
 					return fmt.Errorf("blocks up to %d have at most %+v, expected %+v", at, known, top)
 				}
-				if known := *r.topOf(at / topSize); known != top {
+				if known := *r.topOf(at / topSize); known != top.orLimitless(&known) {
 					return fmt.Errorf("blocks up to %d have at most %+v, expected %+v", at, known, top)
 				}
 				top = leastMaximum

@@ -74,7 +74,9 @@ func (m *blockMaximum) raise(f *freeResources) {
 	m.metrics[0], m.metrics[1] = max(m.metrics[0], f.metrics[0]), max(m.metrics[1], f.metrics[1])
 }
 
-// isReachedBy reports whether an instance may be the only one with a maximum.
+// isReachedBy reports whether an instance may be the only one with a maximum. Without GPUs, and
+// without a limit of a metric, it is taken for one of many: the maximum then stays too high, if it was
+// the only one, until the block is measured again.
 func (m *blockMaximum) isReachedBy(f *freeResources) bool {
 	return f.cpu == m.cpu || f.memory == m.memory || f.scarcer == m.scarcer || f.gpus == m.gpus && m.gpus > 0 ||
 		f.metrics[0] == m.metrics[0] && m.metrics[0] < math.MaxInt32 ||
