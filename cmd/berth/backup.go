@@ -65,6 +65,6 @@ func (r *restoreCommand) Run(s *streams) error {
 	if err := installation.Restore(r.Data, in); err != nil {
 		return fmt.Errorf("restoring %s: %w", r.File, err)
 	}
-	_, err := fmt.Fprintf(s.out, "Restored to %s. `berth up --data %s` goes on from there.\n", r.Data, r.Data)
+	_, err := fmt.Fprintf(s.out, "Restored to %s. `berth up --data %s` continues from there.\n", r.Data, r.Data)
 	return err
 }

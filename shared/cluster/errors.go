@@ -93,7 +93,7 @@ type UnwritableError struct {
 	Cause error
 }
 
-// Error returns the path, the cause, and what goes on.
+// Error names the file and the cause, and says which calls still work.
 func (e *UnwritableError) Error() string {
 	return fmt.Sprintf("%s cannot be written: %v. Nothing is changed until it can be; reads are answered.", e.Path,
 		e.Cause)

@@ -298,7 +298,7 @@ type UpdateProgress struct {
 	ReconciledAt time.Time `json:"la,omitzero"`
 	// WaitingFor is what the update waits for, in words.
 	WaitingFor string `json:"wt,omitempty"`
-	// Asked has the changes that the update has asked for and has not seen yet. It goes on when it
+	// Asked has the changes that the update has asked for and has not seen yet. It continues when it
 	// sees them, or a minute later: until then a call whose answer was lost may still take effect.
 	Asked []AskedChange `json:"ak,omitempty"`
 	// Denied has the changes that a failed update needs to restore the group, and that AWS

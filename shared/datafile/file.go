@@ -74,7 +74,7 @@ func openDatabase(path string, readOnly bool) (db *bolt.DB, err error) {
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
 		return nil, damaged(path, err)
-	case errors.As(err, new(*fs.PathError)): // the file is not opened or read, whatever it holds
+	case errors.As(err, new(*fs.PathError)): // the file could not be opened or read
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	case err != nil:
 		return nil, damaged(path, err)

@@ -189,7 +189,7 @@ type balanceUse struct {
 	serviceAtOnce, serviceInWindow map[string]int // by short key
 }
 
-// countBalanceMoves counts the moves in progress, for whatever reason, and those that balancing has
+// countBalanceMoves counts all moves in progress, and those that balancing has
 // begun within the window. The rows of the tasks alone say so: a decision that is made again counts
 // the same.
 func countBalanceMoves(view *clusterView, window time.Duration) *balanceUse {

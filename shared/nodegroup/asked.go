@@ -9,7 +9,7 @@ import (
 
 // Messages may wake the update at any time, also right after a call whose answer was lost: the call
 // may not have been made, or take effect only later. To ask again at once could do it twice, and to
-// go on could be undone by it. So the update writes down what it asks for, and goes on when it sees
+// go on could be undone by it. So the update writes down what it asks for, and continues when it sees
 // that it was done, or after settleTime.
 
 // settleTime is how long the update waits for the effect of a change that it has asked for. It is
@@ -24,7 +24,7 @@ func awaitsEffect(u *cluster.Update, v *view) bool {
 	})
 }
 
-// SettledAt returns when an update goes on that waits for the effect of what it has asked for: the
+// SettledAt returns when an update continues that waits for the effect of what it has asked for: the
 // first time after now, or zero if it waits for none.
 func SettledAt(u *cluster.Update, now time.Time) (at time.Time) {
 	for _, a := range u.Asked {

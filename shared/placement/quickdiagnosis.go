@@ -175,7 +175,7 @@ func (a *closestInstance) isCloserThan(b *closestInstance) bool {
 }
 
 // raiseBounds sets the bounds by the closest instance. An instance that is rejected by an earlier
-// filter is less close, whatever it has. Less than nothing counts as nothing.
+// filter is less close. Less than nothing counts as nothing.
 func (q *quickDiagnosis) raiseBounds() {
 	u := &q.chooser.engine.usages[q.closest.instance]
 	for _, bound := range []struct {

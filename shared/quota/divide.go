@@ -11,7 +11,7 @@ type Demand struct {
 	Owner string // the service, or the cluster's standalone tasks
 	Calls int
 	Since time.Time
-	// Deadline is until when somebody waits for it; zero for nobody.
+	// Deadline is until when a caller waits for it; zero if none does.
 	Deadline time.Time
 }
 

@@ -17,7 +17,7 @@ type gate struct {
 
 func newGate(token string) *gate { return &gate{token: token, open: token == ""} }
 
-// NewToken returns a token that nobody can guess.
+// NewToken returns a random token that cannot be guessed.
 func NewToken() string { return rand.Text() }
 
 const sessionCookie = "berth-console"

@@ -50,7 +50,7 @@ func (b *Balance) measure(w *World) (state whatif.BalanceState, generation strin
 type Source interface {
 	// ClusterNames returns the names of all clusters, sorted.
 	ClusterNames(ctx context.Context) ([]string, error)
-	// View calls show with a cluster, which nobody else uses meanwhile. show must not keep it. The
+	// View calls show with a cluster, which no other goroutine uses meanwhile. show must not keep it. The
 	// error is a *whatif.NotFound for a cluster that does not exist.
 	View(ctx context.Context, clusterName string, show func(*World) error) error
 	// Generation returns what changes with the cluster. It is cheap, and asked for every second

@@ -158,7 +158,7 @@ func showRebalancing(_ *http.Request, v *view) error {
 			return err
 		}
 	} else {
-		// A page with an older measure is of an older generation, so it is told of the change.
+		// A page with an older measure is of an older generation, so it gets the change.
 		answer.Before, v.Generation = v.Balance.measure(v.World)
 		answer.After = answer.Before
 	}

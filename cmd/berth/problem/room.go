@@ -170,7 +170,7 @@ func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help)
 		if failing := f.describeLaunches(g); failing != "" {
 			why, help = why+" "+failing, append(help, f.launchHelp(g)...)
 		}
-		if missing, _ := unregisteredOf(&f.in, p, g); len(missing) > 0 { // more of them would help nobody
+		if missing, _ := unregisteredOf(&f.in, p, g); len(missing) > 0 { // more of them would not help
 			why += fmt.Sprintf(" %d of its %s never registered with cluster %s.", len(missing),
 				whatif.CountNoun(len(g.Instances), "instance"), f.in.Cluster)
 			help = append(help, unregisteredHelp(f.finder, missing[0])...)

@@ -10,7 +10,7 @@ import (
 	"berth/shared/state"
 )
 
-// raceTimeout is how long a call that keeps losing races, or waits for its turn, goes on. After that
+// raceTimeout is how long a call that keeps losing races, or waits for its turn, tries again. After that
 // the caller is asked to repeat it.
 const raceTimeout = 10 * time.Second
 

@@ -48,7 +48,7 @@ const firstPage, lastPage = 2, 1024
 const maxStarts = 20_000
 
 // readOutbox reads a cluster's outbox, oldest rows first. Rows with starts sort before those that
-// have only stops; once it has enough starts it goes on at the stops, so that neither hides the
+// have only stops; once it has enough starts it continues at the stops, so that neither hides the
 // other.
 func (h *Handler) readOutbox(ctx context.Context, name string, now time.Time) (rows []*state.Outbox, err error) {
 	next := state.Prefix(name, state.PrefixOutbox)

@@ -137,7 +137,7 @@ type MetricBalance struct {
 }
 
 // The least gains that are worth a plan. Without them, moves would follow each fluctuation of loads. What
-// begins has to gain more than what goes on: a cluster that balancing leaves alone may get a little worse
+// begins has to gain more than what continues: a cluster that balancing leaves alone may get a little worse
 // before tasks move again, and then they move until nothing more pays.
 const (
 	startGain      = 0.04 // of the distance

@@ -8,7 +8,7 @@
 // autoscaling and balancing use it through interfaces of their own ([Service.Launch],
 // [Service.TaskAt]). What goes out are events of the shape that EventBridge delivers.
 //
-// There are two views of a task. ECS has what agents reported; the agent has what goes on. They
+// There are two views of a task. ECS has what agents reported; the agent has what runs. They
 // differ while an agent is disconnected. A report goes from [agents].sendReport, on the machine, to
 // applyReport, in ECS.
 //

@@ -16,7 +16,7 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// serviceOperations answers the operations on services, which are Berth's own: ECS is never told of
+// serviceOperations answers the operations on services, which are Berth's own: ECS does not know
 // a service, or it would schedule its tasks too.
 type serviceOperations struct {
 	input.References
