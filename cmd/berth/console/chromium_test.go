@@ -152,14 +152,14 @@ func (b *browser) evaluate(t *testing.T, expression string) string {
 	return text
 }
 
-// await waits until the page contains a text.
+// await waits until the page is loaded, with its styles, and contains a text.
 func (b *browser) await(t *testing.T, text string) {
 	t.Helper()
 	pause := time.NewTicker(50 * time.Millisecond)
 	defer pause.Stop()
 	page := ""
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-pause.C {
-		if page = b.evaluate(t, "document.body ? document.body.innerText : ''"); strings.Contains(page, text) {
+		if page = b.evaluate(t, "document.readyState === 'complete' ? document.body.innerText : ''"); strings.Contains(page, text) {
 			return
 		}
 	}
