@@ -308,6 +308,9 @@ type ScalingHistory struct {
 	// LastScaleOut and LastScaleIn are when the desired capacity was last raised and lowered (C8).
 	LastScaleOut time.Time `json:"ou,omitzero"`
 	LastScaleIn  time.Time `json:"in,omitzero"`
+	// ScaleOuts counts how often the desired capacity was raised. Unlike LastScaleOut, it tells
+	// whether that has happened since, whatever the clocks say.
+	ScaleOuts int `json:"oc,omitempty"`
 	// LookAgainAt is when what blocks an immediate scale-out has ended; zero if nothing does. A due
 	// row asks for a decision then.
 	LookAgainAt time.Time `json:"lk,omitzero"`

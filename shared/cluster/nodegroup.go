@@ -283,9 +283,10 @@ type UpdateSpec struct {
 	Timeouts       UpdateTimeouts `json:"wa"`
 	// UnrestoredSizes and LeftSizes are set if an earlier update ended without restoring the
 	// group's sizes. The former are those that it should have restored, the latter those that it
-	// left.
+	// left. LeftScaleOuts is the ScaleOuts of the group's provider when it left them; nil if unknown.
 	UnrestoredSizes *Sizes `json:"be,omitempty"`
 	LeftSizes       *Sizes `json:"lf,omitempty"`
+	LeftScaleOuts   *int   `json:"lo,omitempty"`
 }
 
 // UpdateProgress says where an update is, and what it waits for.
@@ -386,9 +387,11 @@ type SurplusRemoval struct {
 	ReleasingSince time.Time `json:"un,omitzero"`
 	AbandonedNodes []string  `json:"ab,omitempty"`
 	// SizesReason is why the group keeps sizes other than the original ones although nothing failed
-	// (N5). FinalSizes has the sizes that it keeps.
-	SizesReason string `json:"sd,omitempty"`
-	FinalSizes  *Sizes `json:"fi,omitempty"`
+	// (N5). FinalSizes has the sizes that it keeps, FinalScaleOuts the ScaleOuts of the group's
+	// provider at that time; nil if unknown, as in rows of earlier versions.
+	SizesReason    string `json:"sd,omitempty"`
+	FinalSizes     *Sizes `json:"fi,omitempty"`
+	FinalScaleOuts *int   `json:"fs,omitempty"`
 }
 
 // NodeShortage is since when nodes have been missing, and how many new ones were Ready when one

@@ -18,7 +18,7 @@ func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
 		Params: []cluster.UpdateParam{{}}, Errors: []cluster.UpdateError{{}}, EndedAt: at, Digest: "d",
 		UpdateSpec: cluster.UpdateSpec{
 			Force: true, Sizes: &cluster.SizesChange{}, ForceProtected: true, Seed: 1, UnrestoredSizes: sizes,
-			LeftSizes: sizes,
+			LeftSizes: sizes, LeftScaleOuts: &n,
 		},
 		UpdateProgress: cluster.UpdateProgress{WaitingSince: at, ReconciledAt: at, WaitingFor: "w"},
 		UpdateBaseline: cluster.UpdateBaseline{
@@ -34,7 +34,7 @@ func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
 		SurplusRemoval: cluster.SurplusRemoval{
 			RevertTemplate: true, DesiredFloor: &n, ScaleDownSince: at, ObservedDesired: 1,
 			RetainedNodes: []string{"i"}, RetainedReasons: []string{"b"}, ReleasingSince: at,
-			AbandonedNodes: []string{"i"}, SizesReason: "s", FinalSizes: sizes,
+			AbandonedNodes: []string{"i"}, SizesReason: "s", FinalSizes: sizes, FinalScaleOuts: &n,
 		},
 	})
 	if err != nil {
@@ -48,8 +48,8 @@ func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
 	for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(text, -1) {
 		keys = append(keys, m[1])
 	}
-	const want = "pk rv ng id st ty pa er ca ea dg ta uc fo sz fp se wa be lf ph si la wt or ot zo pv te ur mu su ad mx ux no sh sw rf wo " +
-		"bd do dd ss rt fl fa de ke bl un ab sd fi"
+	const want = "pk rv ng id st ty pa er ca ea dg ta uc fo sz fp se wa be lf lo ph si la wt or ot zo pv te ur mu su ad mx ux no sh sw rf wo " +
+		"bd do dd ss rt fl fa de ke bl un ab sd fi fs"
 	if got := strings.Join(keys, " "); got != want {
 		t.Errorf("the keys are\n%s, not\n%s", got, want)
 	}

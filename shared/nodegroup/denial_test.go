@@ -38,7 +38,7 @@ func restoreUnder(
 			if first.IsZero() {
 				first = w.now
 			}
-			w.store(nodegroup.GiveUp(nodegroup.RecordDenied(u, denied, w.now), "denied", &w.group.Sizes, w.now))
+			w.store(nodegroup.GiveUp(nodegroup.RecordDenied(u, denied, w.now), "denied", &w.group, w.now))
 		}
 		if u = w.update(); gaveUp.IsZero() && strings.Contains(u.SizesReason, "denied") {
 			gaveUp = w.now

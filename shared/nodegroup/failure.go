@@ -45,12 +45,12 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 // cannot be read.
 //
 // After as long as tasks have to leave a node, the update leaves the sizes as they are and only
-// puts nodes back into service. After as long again it ends, and says what it leaves behind. The
-// sizes are the group's; nil if they are not known, and then those that the update set last are
+// puts nodes back into service. After as long again it ends, and says what it leaves behind. Seen is
+// the group as it was read; nil if it was not, and then the sizes that the update set last are
 // taken.
 //
 // What is refused for a while and then allowed ends nothing: see [forgetPassedDenials].
-func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) *cluster.Update {
+func GiveUp(u *cluster.Update, why string, seen *Group, now time.Time) *cluster.Update {
 	if u.HasEnded() {
 		return u
 	}
@@ -69,7 +69,8 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 	default:
 		next.SizesReason += nodesLeftBehind(next)
 		next.WaitingFor = ""
-		endUpdate(next, lastSizes(next, sizes), cluster.UpdateFailed, now)
+		final, scaleOuts := lastSeen(next, seen)
+		endUpdate(next, final, scaleOuts, cluster.UpdateFailed, now)
 	}
 	return next
 }
@@ -109,15 +110,16 @@ func forgetPassedDenials(u *cluster.Update, v *view, actions []Action) {
 	}
 }
 
-// lastSizes returns those of the group's sizes that are known.
-func lastSizes(u *cluster.Update, known *cluster.Sizes) cluster.Sizes {
+// lastSeen returns the group's sizes, as far as they are known, and how often managed scaling had
+// enlarged it then; nil if that is unknown.
+func lastSeen(u *cluster.Update, seen *Group) (cluster.Sizes, *int) {
 	switch {
-	case known != nil:
-		return *known
+	case seen != nil:
+		return seen.Sizes, new(seen.ScaleOuts)
 	case u.OriginalSizes == nil:
-		return cluster.Sizes{}
+		return cluster.Sizes{}, nil
 	}
-	return enlargedSizes(u)
+	return enlargedSizes(u), nil
 }
 
 // nodesLeftBehind names the nodes that an update leaves out of service.

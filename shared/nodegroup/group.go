@@ -19,6 +19,8 @@ type Group struct {
 	// IsGrowing reports that managed scaling is raising the desired capacity, or would if it were
 	// allowed to (N5).
 	IsGrowing bool
+	// ScaleOuts counts how often managed scaling has raised the desired capacity.
+	ScaleOuts int
 	// Unhealthy describes what is unhealthy in the cluster, by its name. It is checked after each
 	// upgrade domain (N7).
 	Unhealthy map[string]string

@@ -298,13 +298,13 @@ func TestEndedUpdatesStay(t *testing.T) {
 // An update whose restore is refused ends after twice the time that tasks have to leave a node,
 // with the group's sizes, or those that it set last.
 func TestSizesOfAnUpdateThatGivesUp(t *testing.T) {
-	giveUp := func(known *cluster.Sizes, change func(*cluster.Update)) *cluster.Update {
+	giveUp := func(seen *nodegroup.Group, change func(*cluster.Update)) *cluster.Update {
 		u := begunAt(cluster.PhaseRestore, change)
 		for now := noon; !u.HasEnded(); now = now.Add(time.Minute) {
 			if now.Sub(noon) > time.Hour {
 				t.Fatal("it has not ended")
 			}
-			u = nodegroup.GiveUp(u, "denied", known, now)
+			u = nodegroup.GiveUp(u, "denied", seen, now)
 			if took := now.Sub(noon); u.HasEnded() && (took < 30*time.Minute || took > 32*time.Minute) {
 				t.Errorf("it ended after %s", took)
 			}
@@ -318,12 +318,13 @@ func TestSizesOfAnUpdateThatGivesUp(t *testing.T) {
 		}
 		return u
 	}
-	if got := *giveUp(&cluster.Sizes{Max: 9, Desired: 7},
-		func(*cluster.Update) {}).FinalSizes; got != (cluster.Sizes{Max: 9, Desired: 7}) {
-		t.Errorf("sizes are %+v", got)
+	seen := &nodegroup.Group{Sizes: cluster.Sizes{Max: 9, Desired: 7}, ScaleOuts: 5}
+	if u := giveUp(seen, func(*cluster.Update) {}); *u.FinalSizes != seen.Sizes || *u.FinalScaleOuts != 5 {
+		t.Errorf("sizes are %+v after %d scale-outs", *u.FinalSizes, *u.FinalScaleOuts)
 	}
-	if got := *giveUp(nil, func(*cluster.Update) {}).FinalSizes; got != (cluster.Sizes{Min: 1, Max: 6, Desired: 4}) {
-		t.Errorf("sizes are %+v", got)
+	if u := giveUp(nil, func(*cluster.Update) {}); *u.FinalSizes != (cluster.Sizes{Min: 1, Max: 6, Desired: 4}) ||
+		u.FinalScaleOuts != nil {
+		t.Errorf("sizes are %+v after %v scale-outs", *u.FinalSizes, u.FinalScaleOuts)
 	}
 	if got := *giveUp(nil, func(u *cluster.Update) {
 		u.OriginalSizes = nil
@@ -387,7 +388,7 @@ func TestWaitsBegunAheadBeginAgain(t *testing.T) {
 		}
 	}
 	u := begunAt(cluster.PhaseRestore, func(u *cluster.Update) { u.ReleasingSince = noon.Add(time.Hour) })
-	next := nodegroup.GiveUp(u, "no", &cluster.Sizes{Min: 1, Max: 4, Desired: 2}, noon)
+	next := nodegroup.GiveUp(u, "no", &nodegroup.Group{Sizes: cluster.Sizes{Min: 1, Max: 4, Desired: 2}}, noon)
 	if next.ReleasingSince.After(noon) {
 		t.Errorf("the nodes are released since %s", next.ReleasingSince)
 	}

@@ -83,7 +83,7 @@ func recordBaseline(u *cluster.Update, v *view) {
 	var zones map[string]int
 	if u.UnrestoredSizes != nil && u.LeftSizes.Max == original.Max {
 		original.Max = u.UnrestoredSizes.Max
-		if u.LeftSizes.Desired == original.Desired {
+		if u.LeftSizes.Desired == original.Desired && !hasScaledOutSince(u, v) {
 			original.Desired = u.UnrestoredSizes.Desired
 			zones = u.Zones // those that the earlier update should have restored
 		}
@@ -102,6 +102,13 @@ func recordBaseline(u *cluster.Update, v *view) {
 	if u.Config.Strategy != cluster.UpdateMinimal {
 		u.Surge = max(u.Surge, 2*len(v.group.Zones), u.MaxUnavailable)
 	}
+}
+
+// hasScaledOutSince reports whether managed scaling has enlarged the group since the earlier update
+// ended. The nodes are managed scaling's then, and no surplus: it may have scaled in as well, and
+// come back to the same desired capacity by chance.
+func hasScaledOutSince(u *cluster.Update, v *view) bool {
+	return u.LeftScaleOuts != nil && v.group.ScaleOuts > *u.LeftScaleOuts
 }
 
 // recordGrowth counts the nodes that others add before the update enlarges the group. They are not

@@ -60,7 +60,7 @@ func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time
 		UpdateProgress: cluster.UpdateProgress{Phase: cluster.PhaseSetup},
 	}
 	if before, left := unrestoredSizes(last); before != left {
-		u.UnrestoredSizes, u.LeftSizes = &before, &left
+		u.UnrestoredSizes, u.LeftSizes, u.LeftScaleOuts = &before, &left, last.FinalScaleOuts
 		if before.Desired != left.Desired {
 			u.Zones = maps.Clone(last.Zones)
 		}

@@ -179,6 +179,40 @@ func TestGrowthIsNoSurplusOfTheNextUpdate(t *testing.T) {
 	}
 }
 
+// What an update left is surplus as long as managed scaling has not enlarged the group since. If it
+// has, the nodes are its own, though the sizes are the same again by chance (N5). Of what an earlier
+// version left, only the sizes are known.
+func TestNodesThatManagedScalingAddedSinceAreNoSurplus(t *testing.T) {
+	seen := groupOf(4)
+	seen.ScaleOuts = 3
+	last := begunAt(cluster.PhaseRestore, surging(2))
+	for now := noon; !last.HasEnded(); now = now.Add(time.Minute) {
+		last = nodegroup.GiveUp(last, "denied", &seen, now)
+	}
+	for scaleOuts, c := range map[int]struct {
+		forget bool
+		want   int
+	}{3: {want: 2}, 4: {want: 4}, 2: {want: 2}, 5: {want: 2, forget: true}} {
+		left := *last
+		if c.forget {
+			left.FinalScaleOuts = nil
+		}
+		u, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{ID: "u-2",
+			Target: cluster.UpdateTarget{Image: "ami-3"}}, &left, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := groupOf(4)
+		g.ScaleOuts = scaleOuts
+		u, _ = nodegroup.Next(u, g, []nodegroup.Instance{node("i-3", true), node("i-4", true), node("i-5", true),
+			node("i-6", true)}, noon)
+		if u.OriginalSizes.Desired != c.want {
+			t.Errorf("after %d scale-outs, 3 of them before (forgotten: %v), %d nodes are to stay, not %d", scaleOuts,
+				c.forget, u.OriginalSizes.Desired, c.want)
+		}
+	}
+}
+
 // Texts list services and labels in order.
 func TestTextsAreInOrder(t *testing.T) {
 	u := begunAt(cluster.PhaseUpgrade, func(u *cluster.Update) {

@@ -37,9 +37,11 @@ func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
 	u.Phase, u.WaitingSince = p, time.Time{}
 }
 
-// endUpdate ends the update, with the sizes that the group keeps.
-func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, now time.Time) {
-	u.Status, u.EndedAt, u.FinalSizes, u.Removals, u.WaitingSince = s, now, &final, nil, time.Time{}
+// endUpdate ends the update, with the sizes that the group keeps and how often managed scaling has
+// enlarged it; nil if that is unknown.
+func endUpdate(u *cluster.Update, final cluster.Sizes, scaleOuts *int, s cluster.UpdateStatus, now time.Time) {
+	u.Status, u.EndedAt, u.Removals, u.WaitingSince = s, now, nil, time.Time{}
+	u.FinalSizes, u.FinalScaleOuts = &final, scaleOuts
 	u.Asked, u.Denied = nil, nil
 }
 

@@ -155,6 +155,9 @@ func Decide(in Input) Decision {
 	d.History.Samples, d.History.EmptySince = samples.Samples, samples.NoneSince
 	d.History.LowMinutes, d.History.LastLowMinute = size.low.Low, size.low.Minute
 	d.History.LastScaleOut, d.History.LastScaleIn = size.lastOut, finished.lastIn
+	if size.desired > v.Group.Desired {
+		d.History.ScaleOuts++
+	}
 	d.History.LastReplacement = replacement.lastReplaced
 	d.History.Drains, d.History.DeferredUntil = drains.drains, drains.deferredUntil
 	d.History.Progress = consolidationProgress(v, size, finished, &found, drains)

@@ -103,6 +103,9 @@ func TestDecideKeepsWithinTheBounds(t *testing.T) {
 		w := genWorld(t)
 		d := scaling.Decide(w.input())
 		s, was, is := &w.provider.Scaling, w.group.Desired, d.Desired
+		if counted := d.History.ScaleOuts - w.history.ScaleOuts; (counted == 1) != (is > was) || counted>>1 != 0 {
+			t.Fatalf("from %d to %d, counted as %d scale-outs", was, is, counted)
+		}
 		if is != was && (is < w.group.Min || is > w.group.Max) {
 			t.Fatalf("from %d to %d, outside %d to %d", was, is, w.group.Min, w.group.Max)
 		}

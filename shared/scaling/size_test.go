@@ -155,6 +155,7 @@ func TestGrow(t *testing.T) {
 		d := w.decide()
 		expect(t, "desired", d.Desired, 6)
 		expect(t, "scaled out at", d.History.LastScaleOut, noon)
+		expect(t, "scale-outs", d.History.ScaleOuts, 1)
 	})
 }
 

@@ -34,6 +34,7 @@ type upgradeChecker struct {
 	disturbed, launchFailed, drainBlocked, callDenied bool
 	launchFailures                                    map[string]bool // of launches that failed
 	scaledAt, grewAt                                  time.Time
+	grewSinceEnd                                      bool // managed scaling has enlarged it since the last update
 	// surged means that the update has enlarged the group. From then on only the update may shrink
 	// it.
 	surged bool
@@ -245,7 +246,7 @@ func (c *upgradeChecker) checkSetDesired(function string, n int) {
 func (c *upgradeChecker) recordScaling(grew bool) {
 	c.scaledAt = c.Loop.Now()
 	if grew {
-		c.grewAt = c.scaledAt
+		c.grewAt, c.grewSinceEnd = c.scaledAt, true
 		c.cover(coverage.ScaledOut)
 	}
 }
@@ -368,6 +369,31 @@ func (c *upgradeChecker) checkOneDomain(u *cluster.Update) {
 	}
 }
 
+// isLeftover reports whether the group has the surplus that the last update left: the same sizes, and
+// managed scaling has not come back to them.
+func (c *upgradeChecker) isLeftover(u *cluster.Update, g *cluster.AutoScalingGroup) bool {
+	return u.UnrestoredSizes != nil && u.UnrestoredSizes.Desired < u.LeftSizes.Desired &&
+		*u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired} &&
+		!c.hasScaledOutSinceEnd(u)
+}
+
+// hasScaledOutSinceEnd reports whether managed scaling has enlarged the group since the last update
+// ended, or has recorded that it does.
+func (c *upgradeChecker) hasScaledOutSinceEnd(u *cluster.Update) bool {
+	return c.grewSinceEnd || u.LeftScaleOuts != nil && c.countScaleOuts() > *u.LeftScaleOuts
+}
+
+// countScaleOuts returns how many scale-outs managed scaling has recorded, also those whose call was
+// lost.
+func (c *upgradeChecker) countScaleOuts() (n int) {
+	for _, row := range c.checker.Rows {
+		if h, ok := row.(*cluster.ScalingHistory); ok {
+			n = max(n, h.ScaleOuts)
+		}
+	}
+	return n
+}
+
 func (c *upgradeChecker) recordStart(u *cluster.Update) {
 	c.surged = false
 	c.beganAt, c.mostServing, c.phaseEnteredAt = c.Loop.Now(), 0, map[cluster.UpdatePhase]time.Time{}
@@ -378,16 +404,12 @@ func (c *upgradeChecker) recordStart(u *cluster.Update) {
 		}
 	}
 	c.cover(coverage.Update)
-	left := func(g *cluster.AutoScalingGroup) bool { // the group still has the sizes that the last update left
-		return u.UnrestoredSizes != nil && u.UnrestoredSizes.Desired < u.LeftSizes.Desired && u.LeftSizes != nil &&
-			*u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
-	}
-	if g := c.describeGroup(); g != nil && !left(g) {
+	if g := c.describeGroup(); g != nil && !c.isLeftover(u, g) {
 		if !c.scaledAt.IsZero() || c.leftToScaling {
 			c.originalSizes.Desired = min(g.Desired, c.originalSizes.Max) // an update may have left a higher maximum
 		}
 		if u.UnrestoredSizes == nil || u.LeftSizes.Desired != g.Desired ||
-			u.UnrestoredSizes.Desired == u.LeftSizes.Desired {
+			u.UnrestoredSizes.Desired == u.LeftSizes.Desired || c.hasScaledOutSinceEnd(u) {
 			c.originalZones = c.countByZone()
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // checkEnd checks what an update leaves.
 func (c *upgradeChecker) checkEnd(u *cluster.Update) {
-
+	c.grewSinceEnd = false
 	c.logf("update %s: %s, zones %v of %v, sizes %+v, errors %+v, stopped %q", u.ID, u.Status, c.countByZone(), u.Zones,
 		u.FinalSizes, u.Errors, u.SizesReason)
 	c.cover(coverage.Point("upgrade: " + string(u.Status)))

@@ -82,3 +82,38 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 		}
 	})
 }
+
+// TestUpgradeKeepsNodesThatManagedScalingAddedSince checks that a surplus node which managed scaling has
+// removed is gone: if it enlarges the group to the same size later, the next update keeps its node.
+func TestUpgradeKeepsNodesThatManagedScalingAddedSince(t *testing.T) {
+	s := newBusyScenario(t)
+	s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+	s.awaitPhase(cluster.PhaseUpgrade)
+	s.deniedOperations["UpdateAutoScalingGroup"] = true
+	s.deniedOperations["TerminateInstanceInAutoScalingGroup"] = true
+	u := s.awaitEnd()
+	left := *u.FinalSizes
+	if u.Status != cluster.UpdateFailed || left.Desired <= 4 {
+		t.Fatalf("the update is %s and has left %+v", u.Status, left)
+	}
+	clear(s.deniedOperations)
+	awaitDesired := func(n int, change func()) {
+		s.t.Helper()
+		for end := s.Loop.Now().Add(12 * time.Hour); s.nodeChecker.describeGroup().Desired != n; s.passTime(2 * time.Minute) {
+			if change(); s.Loop.Now().After(end) {
+				t.Fatalf("managed scaling has made the group %d, expected %d", s.nodeChecker.describeGroup().Desired, n)
+			}
+		}
+	}
+	awaitDesired(left.Desired-1, func() {})
+	awaitDesired(left.Desired, func() { s.growService(1) })
+	s.passTime(10 * time.Minute)
+	if g := s.nodeChecker.describeGroup(); g.Max != left.Max {
+		t.Fatalf("the maximum is %d, and the update has left %d", g.Max, left.Max)
+	}
+	s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+	if u = s.awaitEnd(); u.Status != cluster.UpdateSuccessful || u.OriginalSizes.Desired != left.Desired {
+		t.Errorf("the update is %s, and was to come back to %+v instead of %d nodes: %v", u.Status, u.OriginalSizes,
+			left.Desired, u.Errors)
+	}
+}

@@ -32,6 +32,7 @@ var upgradeRegressions = []struct {
 	{129, "a node was left unschedulable: it was cordoned, and reading it afterward was denied"},
 	{504, "a node was terminated with a task that ECS had started late and not reported"},
 	{2509, "a node was terminated 57 s after a task had stopped whose stop was not reported"},
+	{766, "an update removed nodes that managed scaling had added during an earlier one"},
 	{1740, "nodes were terminated as unregistered that the same invocation had just found registered"},
 	{201143, "a node that was drained again by the restore was expected to be empty by the time of its first drain"},
 	{50864, "two denials half an hour apart ended the attempt to restore the sizes: ten nodes were left"},

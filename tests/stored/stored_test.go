@@ -30,11 +30,11 @@ const root = "../.."
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
-		applications(), drainingSince, dueWritten, consolidationProgress, inbox),
+		applications(), drainingSince, dueWritten, consolidationProgress, inbox, scaleOuts),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, dueWritten, consolidationProgress,
-		inbox),
+		inbox, scaleOuts),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -56,6 +56,13 @@ var inbox = []string{
 	"inbox# *state.Inbox.Head.Rev", "inbox# *state.Inbox.Head.Stamp", "inbox# *state.Inbox.Head.Expires",
 	"inbox# *state.Inbox.ID", "inbox# *state.Inbox.Packed", "inbox# *state.Inbox.Unread",
 	"inbox# *state.Inbox.Unread[]", "inbox# *state.Inbox.Unread[].Owner", "inbox# *state.Inbox.Unread[].ID",
+}
+
+// scaleOuts count how often managed scaling has enlarged a group, which the first two versions did
+// not write down.
+var scaleOuts = []string{
+	"scaling# *cluster.ScalingHistory.ScaleOuts", "update# *cluster.Update.UpdateSpec.LeftScaleOuts",
+	"update# *cluster.Update.SurplusRemoval.FinalScaleOuts",
 }
 
 // enoughHealthy is whether a service has enough healthy tasks, which the first two versions did not

@@ -19,9 +19,10 @@ type execution struct {
 	*Handler
 	group  *cluster.NodeGroup
 	update *cluster.Update
-	// seen are the group's sizes that the actions were decided on, current what they are after
-	// those carried out so far.
-	seen, current cluster.Sizes
+	// seen is the group that the actions were decided on, current its sizes after those carried out
+	// so far.
+	seen    nodegroup.Group
+	current cluster.Sizes
 	// untried are the actions that something has changed for since they were decided on, or that it
 	// is too early for. They are decided on again: at once if the group has changed, and at
 	// retryAt.

@@ -147,7 +147,7 @@ func (h *Handler) advanceOnce(
 	}
 	next, actions, seen, err := h.decideNext(ctx, g, resolved)
 	if why := cluster.PermanentError(err); why != nil {
-		err := h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.groupSizes())
+		err := h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.seenGroup())
 		return nil, u.Phase != cluster.PhaseRestore, err
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (h *Handler) advanceOnce(
 			return nil, false, state.IgnoreConflict(err)
 		}
 	}
-	e := execution{Handler: h, group: g, update: next, seen: seen.group.Sizes, current: seen.group.Sizes}
+	e := execution{Handler: h, group: g, update: next, seen: seen.group, current: seen.group.Sizes}
 	again, err = e.carryOutAll(ctx, actions)
 	// What frees room between the reading of the cluster and the writing of this wait wakes
 	// nothing.

@@ -25,12 +25,12 @@ type observation struct {
 	isGone    bool // the Auto Scaling group was deleted
 }
 
-// groupSizes returns the group's sizes; nil if they could not be read.
-func (o *observation) groupSizes() *cluster.Sizes {
+// seenGroup returns the group; nil if it could not be read.
+func (o *observation) seenGroup() *nodegroup.Group {
 	if o == nil {
 		return nil
 	}
-	return &o.group.Sizes
+	return &o.group
 }
 
 // observeGroup reads what an update is decided on. With an error it returns as much as was read.
@@ -49,6 +49,9 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 	o := &observation{
 		group: nodegroup.Group{Name: auto.Name, Sizes: sizesOf(auto), Zones: auto.Zones, Template: auto.Template},
 	}
+	if err := observeScaling(ctx, h.State, u, h.Clock, &o.group); err != nil {
+		return nil, err
+	}
 	if err := handler.OwnershipError(auto, h.Settings.Installation); err != nil {
 		return o, err
 	}
@@ -61,9 +64,6 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 	}
 	rows, err := readCluster(ctx, h.State, h.Clock.Now(), g.Cluster)
 	if err != nil {
-		return o, err
-	}
-	if o.group.IsGrowing, err = isGrowing(ctx, h.State, u, auto.Name, h.Clock); err != nil {
 		return o, err
 	}
 	o.group.Unhealthy, o.group.WhyNoRoom = rows.Unhealthy(), roomCheck(ctx, h.State, g.Cluster)
@@ -182,22 +182,26 @@ func (h *Handler) adoptUnknown(
 	return cluster.Wrap(err, "looking for unknown instances of Auto Scaling group %s", auto.Name)
 }
 
-// isGrowing reports whether managed scaling is raising the group's desired capacity, see
-// [nodegroup.IsGrowing].
-func isGrowing(
-	ctx context.Context, store state.Store, u *cluster.Update, group string, clock handler.Clock,
-) (bool, error) {
-	use, err := handler.ReadGroupUse(ctx, store, group)
+// observeScaling records how often managed scaling has raised the group's desired capacity, and
+// whether it is doing so, see [nodegroup.IsGrowing].
+func observeScaling(
+	ctx context.Context, store state.Store, u *cluster.Update, clock handler.Clock, g *nodegroup.Group,
+) error {
+	use, err := handler.ReadGroupUse(ctx, store, g.Name)
 	if err != nil || use.Provider == "" {
-		return false, err
+		return err
 	}
 	p, err := handler.FindProvider(ctx, store, use.Provider)
-	if err != nil || p == nil || p.Group != group || !p.Scaling.Enabled {
-		return false, err
+	if err != nil || p == nil || p.Group != g.Name {
+		return err
 	}
 	history, err := state.ReadRow[*cluster.ScalingHistory](
 		ctx, store, state.ScalingHistoryKey(u.Cluster, p.Name), "the scaling history of "+p.Name)
-	return history != nil && nodegroup.IsGrowing(u, history.LastScaleOut, clock.Now()), err
+	if history != nil {
+		g.ScaleOuts = history.ScaleOuts
+		g.IsGrowing = p.Scaling.Enabled && nodegroup.IsGrowing(u, history.LastScaleOut, clock.Now())
+	}
+	return err
 }
 
 // roomCheck returns a function that says why the rest of the cluster has no room for the load of

@@ -14,11 +14,11 @@ import (
 // failUpdate records that a step was finally refused. The update then restores what it has
 // changed. If that is refused as well, it gives up after a while.
 func (h *Handler) failUpdate(
-	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, why cluster.UpdateError, sizes *cluster.Sizes,
+	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, why cluster.UpdateError, seen *nodegroup.Group,
 ) error {
 	next := *u
 	if u.Phase == cluster.PhaseRestore {
-		next = *nodegroup.GiveUp(u, why.Message, sizes, h.Clock.Now())
+		next = *nodegroup.GiveUp(u, why.Message, seen, h.Clock.Now())
 	} else {
 		next = *nodegroup.Fail(u, why)
 	}
