@@ -52,10 +52,31 @@ func TestDaemonsOfAnAbandonedRevisionDoNotStart(t *testing.T) {
 		"ecs-svc/b", 1, -time.Minute)
 	in.Service.Deployment.State = cluster.RolloutInProgress
 	in.Service.Older = []cluster.Deployment{{Revision: cluster.Revision{ID: "ecs-svc/b"},
-		State: cluster.RolloutInProgress}}
+		State: cluster.RolloutInProgress, Desired: 1}}
 	expect(t, "plan", says(Reconcile(in)), "")
 	in.Service.Older[0].State = cluster.RolloutCompleted
 	expect(t, "plan if it once completed", says(Reconcile(in)), "start")
+	expect(t, "older deployments if it once completed", len(Reconcile(in).Next.Older), 1)
+}
+
+// An older revision of daemons that never worked is not tried again once the throttle has forgotten
+// that it failed: its deployment is over when its last task has stopped (S4, S8).
+func TestDaemonsOfAnAbandonedRevisionNeverStartAgain(t *testing.T) {
+	throttle := func(in Input) Input {
+		return throttled(throttled(in, "ecs-svc/a", 5, 20*time.Minute), "ecs-svc/b", 1, -time.Minute)
+	}
+	in := throttle(daemons([]string{"i-t1"}, newTask("t1", olderRevision, pendingTask)))
+	in.Service.Deployment.State = cluster.RolloutInProgress
+	in.Service.Older = []cluster.Deployment{{Revision: cluster.Revision{ID: "ecs-svc/b"},
+		State: cluster.RolloutInProgress, Desired: 1}}
+	next := Reconcile(in).Next
+	expect(t, "older deployments while its task is starting", len(next.Older), 1)
+	in.Tasks = []*cluster.Task{newTask("t1", olderRevision, failedStart)}
+	next = Reconcile(in).Next
+	expect(t, "older deployments once it has failed", len(next.Older), 0)
+	in.Service, in.Tasks, in.Throttle = next, nil, nil
+	in = throttled(in, "ecs-svc/a", 5, 20*time.Minute)
+	expect(t, "plan after the throttle has forgotten it", says(Reconcile(in)), "")
 }
 
 // A deployment that its circuit breaker has ended keeps the breaker's reason when it is rolled

@@ -209,7 +209,7 @@ func startedRevision(v view) *revisionTasks {
 		return p
 	}
 	for i := range v.revisions[1:] {
-		if r := &v.revisions[1+i]; !r.isFailed() && !isAbandoned(v, r) {
+		if r := &v.revisions[1+i]; !r.abandoned {
 			return r
 		}
 	}

@@ -128,6 +128,7 @@ func newView(in *Input, next *cluster.Service, sorted sortedTasks) view {
 	v.refused, retryRefused = refusedInstances(in.Tasks, in.Limits, in.Now)
 	v.reconsiderAt = earliest(sorted.reconsiderAt, retryRefused)
 	v.floor, v.ceiling = in.Service.TaskBounds(v.desired)
+	v.revisions = markAbandoned(v)
 	if next.Strategy == cluster.Daemon {
 		v.ceiling = v.desired
 	} else {

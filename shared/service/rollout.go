@@ -91,10 +91,11 @@ func (v view) onlyPrimaryLeft() bool {
 }
 
 // isOver reports whether an older deployment has no tasks any more and is to have none. Tasks that
-// are being stopped on a disconnected instance do not keep it.
+// are being stopped on a disconnected instance do not keep it. An abandoned one leaves the service's
+// row at once: the throttle forgets after some hours that its tasks failed to start.
 func isOver(v view, r *revisionTasks) bool {
 	p := v.primary()
 	return len(r.all)+r.stopping == 0 &&
-		(r.desired == 0 || r.isFailed() || v.next.Deployment.State != cluster.RolloutFailed &&
+		(r.desired == 0 || r.abandoned || v.next.Deployment.State != cluster.RolloutFailed &&
 			p.steadyCount() >= v.desired)
 }

@@ -125,7 +125,6 @@ func shareDesiredCount(v view) []revisionTasks {
 			r.desired += growth
 			growth = 0
 		}
-		r.abandoned = r.isFailed() || isAbandoned(v, r)
 		if r.abandoned {
 			r.desired = min(r.desired, r.totalCount())
 		}
@@ -134,6 +133,16 @@ func shareDesiredCount(v view) []revisionTasks {
 	for i := len(revisions) - 1; i > 0; i-- {
 		revisions[i].desired = min(revisions[i].desired, left)
 		left -= revisions[i].desired
+	}
+	return revisions
+}
+
+// markAbandoned marks the older deployments of which no more tasks are started.
+func markAbandoned(v view) []revisionTasks {
+	revisions := slices.Clone(v.revisions)
+	for i := range revisions[1:] {
+		r := &revisions[1+i]
+		r.abandoned = r.isFailed() || isAbandoned(v, r)
 	}
 	return revisions
 }
