@@ -79,6 +79,12 @@ func TestAlarms(t *testing.T) {
 					want("AWS/Lambda", "AsyncEventsReceived", name)
 				}
 			}
+		case "AWS::DynamoDB::Table":
+			want("AWS/DynamoDB", "ReadThrottleEvents", name)
+			want("AWS/DynamoDB", "WriteThrottleEvents", name)
+			if memberOf(p, "GlobalSecondaryIndexes") != nil { // their metrics have two dimensions
+				t.Errorf("nothing watches the throttling of the indexes of %s", name)
+			}
 		case "AWS::Events::Rule":
 			of := name
 			if own := memberOf(p, "Name"); own != nil {
