@@ -34,6 +34,13 @@ const (
 	NarrowSilently Bug = "a narrowing write that does not bump the version"
 	// TrustStale trusts the warm snapshot even if another environment handled the last batch.
 	TrustStale Bug = "trust a stale snapshot"
+	// FenceOnePartition commits the rows of other partition keys than the cluster's own whether or not
+	// the placement version is the one of the decision.
+	FenceOnePartition Bug = "the fence is checked on one partition only"
+	// MergeOlder lets the record of an older version of a task replace a newer one in the snapshot. In
+	// histories of seeds newer records, or the sweep, soon mend what it breaks; TestOlderRecordsChangeNothing
+	// finds it.
+	MergeOlder Bug = "the snapshot is merged with an older record"
 	// NoDueNet switches dispatch's schedule off, so that only wake-ups end what waits for a time.
 	NoDueNet Bug = "the schedule of due rows is off"
 	// IgnoreStartsShare lets stops have all calls of the account while starts wait. Histories of
@@ -44,7 +51,7 @@ const (
 // Bugs lists the bugs of the general kind of run.
 var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently,
-	TrustStale, NoDueNet,
+	TrustStale, FenceOnePartition, NoDueNet,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads,
 	IgnoreCordon, BalanceUnasked, IgnoreTaint, TolerateOtherKey, KeepEvicted,
 	IgnoreMaximumNodes, IgnoreNodeCapacity, IgnoreTotalCapacity, IgnoreReservation,
@@ -65,7 +72,7 @@ func (b Bug) wrapStore(w *World, function string, s state.Store) state.Store {
 	if show := b.distortion(); show != nil && function == "placement" {
 		return &distortedStore{s, w, show}
 	}
-	if b == NoBug || slices.Contains([]Bug{IgnoreMassUnhealthiness, IgnoreThrottle, IgnoreGap, NoDueNet}, b) ||
+	if b == NoBug || slices.Contains([]Bug{IgnoreMassUnhealthiness, IgnoreThrottle, IgnoreGap, NoDueNet, MergeOlder}, b) ||
 		b.distortion() != nil {
 		return s
 	}
@@ -167,6 +174,8 @@ func (s *buggyStore) Commit(ctx context.Context, c state.Commit) error {
 	case s.bug == NarrowSilently && s.function != "placement" && c.Version >= 0:
 		c.Version = state.NoVersion
 		return s.Store.Commit(ctx, c)
+	case s.bug == FenceOnePartition && s.function == "placement":
+		return s.commitByPartition(ctx, c)
 	case s.bug == CommitStale && s.function == "placement":
 		return s.commitAnyway(ctx, c)
 	}

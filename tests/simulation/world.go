@@ -164,6 +164,7 @@ func newWorld(r Run) (*World, error) {
 	options.WrapState = func(function string, s state.Store) state.Store {
 		return &faultyStore{world: w, function: function, inner: w.PlantedBug.wrapStore(w, function, s)}
 	}
+	options.WrapRecords = w.PlantedBug.wrapRecords(w)
 	options.WrapECS = func(function string, e handler.ECS) handler.ECS {
 		return w.PlantedBug.wrapUpgradeECS(w, function, &faultyECS{world: w, function: function, ECS: e})
 	}

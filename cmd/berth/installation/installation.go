@@ -69,14 +69,14 @@ type Options struct {
 
 	// NewID returns request ids. They are random if it is nil.
 	NewID func() string
-	// Bus receives the service events if Settings.PublishEvents is set. It may be nil.
-	Bus handler.EventBus
 	// WrapState, WrapECS and WrapClock replace a port of a function, given its name or "api".
 	WrapState func(function string, s state.Store) state.Store
 	WrapECS   func(function string, e handler.ECS) handler.ECS
 	WrapClock func(function string, c handler.Clock) handler.Clock
 	// WrapGroups does the same for the ports to Auto Scaling groups and their instances.
 	WrapGroups func(function string, g Groups) Groups
+	// WrapRecords replaces what handles the records of a function's stream.
+	WrapRecords func(function string, handle RecordsHandler) RecordsHandler
 	// Watch sees the records of every commit before any function does.
 	Watch func([]state.Record)
 	// Runtime is passed on to the runtime; only Execute, Parallel and Faults are read.
@@ -309,21 +309,6 @@ func (i *Installation) mayBreakFleet(r *http.Request) error {
 	return i.options.Access.Check(transport.Principal(r.Context()), "BreakFleet")
 }
 
-// watched is the store's stream with an observer that sees all records first.
-type watched struct {
-	*embedded.Store
-	watch func([]state.Record)
-}
-
-func (w watched) OnRecords(f func([]state.Record)) {
-	w.Store.OnRecords(func(records []state.Record) {
-		if w.watch != nil {
-			w.watch(records)
-		}
-		f(records)
-	})
-}
-
 // functionFactories returns how to make an environment of each function. Schedules have ports of
 // their own, named "schedule" and "sweep", so that their cost can be measured apart.
 func (i *Installation) functionFactories() map[string]func(environment string) embedded.Function {
@@ -337,12 +322,14 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 			if i.options.Runtime.Execute == nil {
 				h.HoldCallers = i.API.HoldCallers
 			}
-			return embedded.Function{Records: h.HandleRecords}
+			return embedded.Function{Records: i.recordsFor("placement", h.HandleRecords)}
 		},
 		"dispatch": func(string) embedded.Function {
 			h := i.dispatchHandler("dispatch")
-			return embedded.Function{Records: h.HandleRecords, Messages: h.HandleMessages,
-				Schedule: i.dispatchHandler("schedule").RunSchedule}
+			return embedded.Function{
+				Records: i.recordsFor("dispatch", h.HandleRecords), Messages: h.HandleMessages,
+				Schedule: i.dispatchHandler("schedule").RunSchedule,
+			}
 		},
 		"task-state-change": func(string) embedded.Function {
 			h := i.taskStateChange("task-state-change")
@@ -407,7 +394,7 @@ func (i *Installation) eventDecoder() awsevent.Decoder {
 func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.LoadBalancers(),
-		Registries: i.AWS.Registries, Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus,
+		Registries: i.AWS.Registries, Groups: i.ownedGroups(i.groupsFor(name)),
 		Scaling: i.Runtime.Queue("ManagedScalingQueue"), Upgrades: i.Runtime.Queue("NodeGroupUpgradeQueue"),
 		Account: i.options.Account, Clock: i.clockFor(name),
 		Settings: *i.options.Settings, Log: i.loggerFor(name), Parallel: i.options.Runtime.Parallel,
