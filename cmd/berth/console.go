@@ -38,7 +38,7 @@ func (c *consoleCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	pages := console.New(console.Options{Source: &console.ClientSource{API: api, Every: c.Every,
-		Callers: callersOf(c.Endpoint)}, Cluster: c.Cluster,
+		DeadLetters: c.readDeadLetters, Callers: callersOf(c.Endpoint)}, Cluster: c.Cluster,
 		Token: console.NewToken(), API: api})
 	defer context.AfterFunc(ctx, pages.Close)()
 	listener, err := net.Listen("tcp", c.Listen)

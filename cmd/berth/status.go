@@ -2,15 +2,21 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/doctor/account"
 	"berth/cmd/berth/problem"
+	"berth/cmd/berth/whatif"
+	"berth/shared/operation"
 )
 
 // errProblems says that `berth status` has found something wrong; the answer has said what.
@@ -81,12 +87,37 @@ func (c *statusCommand) readReport(ctx context.Context, s *streams) (*problem.Re
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	r := problem.NewReport(problem.Input{Cluster: c.sourceFlags.Cluster, Snapshot: src.snap, Capacity: capacity,
-		Now: capacity.Now(src.readAt), Callers: callersOf(c.sourceFlags.Endpoint)})
+	in := problem.Input{Cluster: c.sourceFlags.Cluster, Snapshot: src.snap, Capacity: capacity,
+		Now: capacity.Now(src.readAt), Callers: callersOf(c.sourceFlags.Endpoint)}
+	if src.live != nil {
+		var unread error
+		if in.DeadLetters, unread = c.readDeadLetters(ctx, capacity); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		err = errors.Join(err, unread)
+	}
+	r := problem.NewReport(in)
 	if err != nil {
-		r.Unread = err.Error()
+		r.Unread = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return r, nil
+}
+
+// readDeadLetters returns the dead-letter queues of the installation that was asked, from SQS if its
+// stack is known.
+func (f *clusterFlags) readDeadLetters(ctx context.Context, k *whatif.Capacity) ([]operation.DeadLetters, error) {
+	stack := cmp.Or(f.Stack, os.Getenv("BERTH_STACK"))
+	if f.Endpoint.Endpoint != "" || stack == "" {
+		if k == nil {
+			return nil, nil
+		}
+		return k.DeadLetters, nil
+	}
+	aws, err := client.LoadAWS(ctx, f.Endpoint, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return account.ReadDeadLetters(ctx, account.Options{Stack: stack, AWS: aws, CallTimeout: callTimeout})
 }
 
 // watch prints the report each time that it has changed. On a terminal it replaces the one before.

@@ -31,6 +31,9 @@ type CapacityProvider struct {
 	// reference, CapacityProvider).
 	UpdateStatus ProviderStatus `json:"us"`
 	UpdateReason string         `json:"ur,omitempty"`
+	// FailedAt is when the last change failed; zero if it did not, and in rows from before Berth
+	// noted it.
+	FailedAt time.Time `json:"fl,omitzero"`
 	// CheckPending reports that managed scaling must check whether the group allows the last
 	// change. If it does not, PreviousSettings apply again; they are nil for a new provider.
 	CheckPending     bool              `json:"lk,omitempty"`
@@ -82,6 +85,7 @@ func (p *CapacityProvider) IsUnattachable() bool {
 // Delete marks the provider as deleted until expires, the time-to-live of its row.
 func (p *CapacityProvider) Delete(expires int64) {
 	p.Inactive, p.UpdateStatus, p.UpdateReason, p.CheckPending = true, ProviderDeleted, "", false
+	p.FailedAt = time.Time{}
 	p.Expires = expires
 }
 
@@ -354,6 +358,9 @@ type Attachment struct {
 	Incomplete bool `json:"bg,omitempty"`
 	// RenewedAt is when everything was last made again.
 	RenewedAt time.Time `json:"mt,omitzero"`
+	// MissingSince is when managed scaling first found that the group does not exist; zero while it
+	// does.
+	MissingSince time.Time `json:"mx,omitzero"`
 }
 
 // ConsolidationHistory is the part of ScalingHistory about consolidation.

@@ -46,6 +46,9 @@ type Instance struct {
 	DisconnectedAt Instant `json:"da,omitzero"`
 	// DrainingAt is when Berth first saw the instance DRAINING; zero while it is not.
 	DrainingAt Instant `json:"dr,omitzero"`
+	// AttributesChangedAt is when Berth saw the attributes change last; zero if they are those that
+	// the instance was first seen with.
+	AttributesChangedAt Instant `json:"ch,omitzero"`
 	// Provider is the capacity provider that the instance belongs to (S14); empty for none.
 	Provider     string            `json:"cp,omitempty"`
 	Version      int64             `json:"v"` // of the event that last changed it

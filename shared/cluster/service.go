@@ -40,6 +40,18 @@ type Service struct {
 	ServiceIdentity
 	ServiceSpec
 	ServiceStatus
+	ServiceTimes
+}
+
+// ServiceTimes are since when conditions of a service last, which only users read. A time is zero
+// while its condition does not hold, and in rows from before Berth noted it.
+type ServiceTimes struct {
+	// UnhealthySince is when a decision first saw a RUNNING task unhealthy, by its containers or by
+	// a target.
+	UnhealthySince time.Time `json:"uh,omitzero"`
+	// RulesChangedAt is when a change last concerned which instances the service may use: of its
+	// rules, its capacity providers, its task definition's constraints, or its end.
+	RulesChangedAt time.Time `json:"rt,omitzero"`
 }
 
 // ServiceIdentity says which service it is and which call created it. It never changes.

@@ -137,6 +137,7 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 		reserveForDaemon(view, s)
 	}
 	countTasks(view, next)
+	next.UnhealthySince = unhealthySince(view, next)
 	if changed := draft.started.placed || len(p.Stops)+len(p.Choices) > 0; next.Blocked == nil {
 		next.BlockedSince = time.Time{}
 	} else if changed || s.BlockedSince.IsZero() {
@@ -189,6 +190,24 @@ func countTasks(view *clusterView, s *cluster.Service) {
 			s.Pending, deployment.Pending = s.Pending+1, deployment.Pending+1
 		}
 	}
+}
+
+// unhealthySince returns since when tasks of the service are RUNNING and unhealthy, zero if none is.
+func unhealthySince(view *clusterView, s *cluster.Service) time.Time {
+	for _, t := range view.snap.TasksOf(s.Short) {
+		if !t.IsActive() || t.Last != cluster.TaskRunning {
+			continue
+		}
+		target := view.snap.Target(s.Short, t.ID)
+		if t.Health != cluster.Unhealthy && (target == nil || target.WorstHealth() != cluster.Unhealthy) {
+			continue
+		}
+		if s.UnhealthySince.IsZero() {
+			return view.now
+		}
+		return s.UnhealthySince
+	}
+	return time.Time{}
 }
 
 // emitBlocked emits that tasks found no instance. It repeats the event only if the reason changes,

@@ -84,6 +84,7 @@ type message struct {
 	body     []byte
 	receives int
 	inFlight bool
+	queuedAt time.Time // when it came into the queue that has it
 }
 
 // sendMessage enqueues a message that the queue has accepted, as often and as late as the faults
@@ -106,6 +107,7 @@ func (q *queue) sendMessage(body []byte, delay time.Duration) {
 // up.
 func (q *queue) enqueueMessage(m *message, delay time.Duration) {
 	q.count.Messages++
+	m.queuedAt = q.runtime.loop.Now()
 	if delay <= 0 {
 		q.makeVisible(m)
 		return

@@ -131,6 +131,10 @@ func TestQueueDeliversAgain(t *testing.T) {
 		if len(dead) != 1 || string(dead[0].Body) != "bad" || dead[0].Receives != 3 {
 			t.Errorf("dead letters %v, want the bad one after 3 receives", dead)
 		}
+		if got := w.runtime.DeadLetters(); len(got) != 1 || got[0].Queue != "Dead" || got[0].Messages != 1 ||
+			got[0].Since.Sub(w.loop.Now()) != 90*time.Second-time.Hour {
+			t.Errorf("dead letters %+v, want one since it was given up, after 90 s", got)
+		}
 		if c := w.queue("Jobs"); c.Deleted != 1 || c.DeadLettered != 1 || c.InFlight != 0 || c.Visible != 0 {
 			t.Errorf("counters %+v", c)
 		}

@@ -281,6 +281,24 @@ func (r *Runtime) VisibleMessages(name string) []state.Message {
 	return out
 }
 
+// DeadLetters returns the queues that no function reads, as far as they have messages: those that a
+// function has failed on, or that could not be delivered.
+func (r *Runtime) DeadLetters() (out []DeadLetters) {
+	for _, name := range slices.Sorted(maps.Keys(r.queues)) {
+		if q := r.queues[name]; q.source == nil && len(q.ready) > 0 {
+			out = append(out, DeadLetters{Queue: name, Messages: len(q.ready), Since: q.ready[0].queuedAt})
+		}
+	}
+	return out
+}
+
+// DeadLetters are the messages of a dead-letter queue, and when the oldest of them came there.
+type DeadLetters struct {
+	Queue    string
+	Messages int
+	Since    time.Time
+}
+
 const (
 	localRegion  = "local"
 	localAccount = "000000000000"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -316,6 +317,7 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 		next.Expires = o.Now.Add(o.Settings.KeepStopped).Unix()
 	}
 	next.DisconnectedAt, next.DrainingAt = o.disconnectedSince(&next, old), o.drainingSince(&next, old)
+	next.AttributesChangedAt = o.attributesChangedAt(&next, old)
 	unavailable := !next.IsAvailable() && !next.IsDeregistered()
 	if unavailable && old != nil && old.IsAvailable() {
 		// Write the due row first: after a crash in between, the instance would otherwise wait for
@@ -352,6 +354,18 @@ func (o *Observer) drainingSince(next, old *cluster.Instance) cluster.Instant {
 		return 0
 	case old != nil && !old.DrainingAt.IsZero():
 		return old.DrainingAt
+	}
+	return cluster.At(o.Now)
+}
+
+// attributesChangedAt returns when Berth saw the instance's attributes change last, zero if they are
+// those that it was first seen with.
+func (o *Observer) attributesChangedAt(next, old *cluster.Instance) cluster.Instant {
+	switch {
+	case old == nil:
+		return 0
+	case maps.Equal(old.Attributes, next.Attributes):
+		return old.AttributesChangedAt
 	}
 	return cluster.At(o.Now)
 }

@@ -30,10 +30,10 @@ const root = "../.."
 var addedFields = map[string][]string{
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
-		applications(), drainingSince, dueWritten, consolidationProgress, inbox, scaleOuts),
+		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
-		affinity, holds, unknownNames, applications(), drainingSince, dueWritten, consolidationProgress,
+		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
 		inbox, scaleOuts),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
@@ -75,6 +75,13 @@ var holds = []string{"meta *state.Meta.HeldUntil"}
 
 // drainingSince is since when an instance drains, which the first two versions did not write down.
 var drainingSince = []string{"instance# *cluster.Instance.DrainingAt"}
+
+// problemTimes are since when users are told that something lasts, which the first two versions did
+// not write down.
+var problemTimes = []string{"instance# *cluster.Instance.AttributesChangedAt",
+	"service# *cluster.Service.ServiceTimes", "service# *cluster.Service.ServiceTimes.UnhealthySince",
+	"service# *cluster.Service.ServiceTimes.RulesChangedAt", "provider# *cluster.CapacityProvider.FailedAt",
+	"scaling# *cluster.ScalingHistory.Attachment.MissingSince"}
 
 // consolidationProgress is whether consolidation has instances to empty, which the first two versions did
 // not write down.

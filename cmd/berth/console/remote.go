@@ -2,10 +2,12 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/snapshot"
 )
 
@@ -26,6 +29,9 @@ type ClientSource struct {
 	Every time.Duration
 	// Callers says how commands reach the API.
 	Callers problem.Callers
+	// DeadLetters reads the dead-letter queues that have messages, given what Berth says of them. It is
+	// called at most once in a minute; nil for none.
+	DeadLetters func(context.Context, *whatif.Capacity) ([]operation.DeadLetters, error)
 	// Clock is the machine's clock; nil for time.Now. Tests set it.
 	Clock func() time.Time
 
@@ -33,6 +39,10 @@ type ClientSource struct {
 	clusters map[string]*remoteCluster
 	names    []string
 	namesAt  time.Time
+
+	letters    []operation.DeadLetters
+	lettersErr error
+	lettersAt  time.Time
 }
 
 // remoteCluster is a cluster as it was last read.
@@ -109,17 +119,36 @@ func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) 
 	} else {
 		c.stored, c.rowsAt, c.rowsTook = capacity.Generation, begin, s.now().Sub(begin)
 	}
+	letters, err := s.readDeadLetters(ctx, capacity)
+	unread = errors.Join(unread, err)
 	c.capacity = capacity
 	c.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity,
-		Now: c.capacity.Now(begin), Callers: s.Callers})
+		DeadLetters: letters, Now: c.capacity.Now(begin), Callers: s.Callers})
 	if unread != nil {
-		c.report.Unread = unread.Error()
+		c.report.Unread = strings.ReplaceAll(unread.Error(), "\n", "; ")
 	}
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, c.rowsSum, len(c.report.Problems), c.report.Unread) // a hash never fails
 	c.generation = strconv.FormatUint(sum.Sum64(), 36)
 	c.readAt, c.took = s.now(), s.now().Sub(begin)
 	return nil
+}
+
+// lettersAge is how long the dead-letter queues are not read again.
+const lettersAge = time.Minute
+
+// readDeadLetters returns the dead-letter queues as they were read last, at most a minute ago.
+func (s *ClientSource) readDeadLetters(ctx context.Context, k *whatif.Capacity) ([]operation.DeadLetters, error) {
+	if s.DeadLetters == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lettersAt.IsZero() || s.now().Sub(s.lettersAt) >= lettersAge {
+		s.letters, s.lettersErr = s.DeadLetters(ctx, k)
+		s.lettersAt = s.now()
+	}
+	return s.letters, s.lettersErr
 }
 
 // readRows reads the rows that placement decides on.

@@ -15,6 +15,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
@@ -28,7 +29,9 @@ type StoreSource struct {
 	Groups       func(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error)
 	// FailedLaunches reads why a group is smaller than desired.
 	FailedLaunches whatif.LaunchReader
-	Clock          func() time.Time
+	// DeadLetters lists the dead-letter queues that have messages; nil for none.
+	DeadLetters func(ctx context.Context) ([]operation.DeadLetters, error)
+	Clock       func() time.Time
 	// Idle is how long a cluster is followed after the last page asked for it; 0 is a minute.
 	Idle time.Duration
 
@@ -179,7 +182,13 @@ func (s *StoreSource) makeReport(
 		return err
 	}
 	f.capacity = k
-	f.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: f.snapshot, Capacity: k, Now: now})
+	if s.DeadLetters != nil {
+		if k.DeadLetters, err = s.DeadLetters(ctx); err != nil {
+			return err
+		}
+	}
+	f.report = problem.NewReport(problem.Input{Cluster: name, Snapshot: f.snapshot, Capacity: k,
+		DeadLetters: k.DeadLetters, Now: now})
 	f.reported, f.madeAt, f.took = generation, time.Now(), time.Since(begin)
 	return nil
 }

@@ -207,6 +207,11 @@ func (p *Plan) addQueue(id string, n *yaml.Node) {
 	}
 }
 
+// KeepDeadLetters removes the queues that a function reads from the plan.
+func (p *Plan) KeepDeadLetters() {
+	maps.DeleteFunc(p.Queues, func(id string, _ PlannedQueue) bool { return p.consumerOf(id) != "" })
+}
+
 // consumerOf returns the function that polls a queue, or "".
 func (p *Plan) consumerOf(queue string) string {
 	for _, id := range slices.Sorted(maps.Keys(p.Mappings)) {

@@ -278,7 +278,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 			},
 		},
 		Own: berthapi.Resources{Configurations: i.API.Configurations, Balances: i.API.Clusters,
-			Services: i.API.Services, Loads: i.API.Loads, Rows: i.API.Rows},
+			Services: i.API.Services, Loads: i.API.Loads, Rows: i.API.Rows, DeadLetters: i.DeadLetters},
 		NodeGroups: i.API.NodeGroups,
 		// No web page may call, and without credentials everyone who runs programs on this machine.
 		Loopback: true, Access: i.options.Access, Audit: i.options.Audit, Bounded: true,

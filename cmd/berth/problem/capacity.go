@@ -9,6 +9,7 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/scaling"
 )
 
@@ -18,7 +19,7 @@ func (f *finder) checkProviders() {
 		return
 	}
 	for _, p := range f.in.Capacity.Unattachable {
-		f.addProvider(p, "could not be created, and no cluster has it", p.GroupProblem,
+		f.addProvider(p, "could not be created, and no cluster has it", p.GroupProblem, p.FailedAt,
 			Help{"Delete it, then create it again without the cause",
 				f.api("ecs delete-capacity-provider --capacity-provider " + QuoteArgument(p.Name))})
 	}
@@ -28,12 +29,12 @@ func (f *finder) checkProviders() {
 			f.api("ecs describe-capacity-providers --capacity-providers " + QuoteArgument(name))}
 		switch {
 		case p.HasFailedCreation():
-			f.addProvider(p, "cannot scale its group", p.GroupProblem, see)
+			f.addProvider(p, "cannot scale its group", p.GroupProblem, p.FailedAt, see)
 		case p.UpdateStatus == cluster.ProviderUpdateFailed || p.UpdateStatus == cluster.ProviderDeleteFailed:
-			f.addProvider(p, "could not be changed", p.UpdateReason, see)
+			f.addProvider(p, describeFailedChange(p), p.UpdateReason, p.FailedAt, see)
 		case f.in.Capacity.Groups[p.Group] == nil:
 			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
-				p.Group), see)
+				p.Group), groupMissingSince(f.in.Capacity, p), see)
 		default:
 			f.checkLaunches(p, f.in.Capacity.Groups[p.Group])
 			f.checkScaleIn(p, f.in.Capacity.Groups[p.Group], f.decision[name])
@@ -41,9 +42,25 @@ func (f *finder) checkProviders() {
 	}
 }
 
-func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, help Help) {
+func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help Help) {
 	f.add(Problem{Kind: ProviderFailed, Type: "capacity provider", Name: p.Name, Count: 1,
-		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, time.Time{}, help)
+		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, help)
+}
+
+func describeFailedChange(p *cluster.CapacityProvider) string {
+	if p.UpdateStatus == cluster.ProviderDeleteFailed {
+		return "could not be deleted"
+	}
+	return "could not be changed"
+}
+
+// groupMissingSince returns when managed scaling first missed the provider's group; zero if it has not
+// looked yet.
+func groupMissingSince(k *whatif.Capacity, p *cluster.CapacityProvider) time.Time {
+	if h := k.Histories[p.Name]; h != nil {
+		return h.Attachment.MissingSince
+	}
+	return time.Time{}
 }
 
 // checkScaleIn reports a group that has had more instances than it needs for as long as managed
@@ -181,12 +198,22 @@ func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 }
 
 // checkDeadLetters reports messages that no function could handle.
-func (f *finder) checkDeadLetters(queue string, n int) {
-	if n == 0 {
+func (f *finder) checkDeadLetters(q *operation.DeadLetters) {
+	if q.Messages == 0 {
 		return
 	}
-	f.add(Problem{Kind: DeadLetters, Type: "queue", Name: queue, Count: n,
-		What: fmt.Sprintf("Dead-letter queue %s has %s.", queue, whatif.CountNoun(n, "message")),
-		Why:  "A function failed on each as often as its queue allows. Its log has the error."}, time.Time{},
-		Help{"Read one of them", f.other("sqs receive-message --queue-url %s", QuoteArgument(queue))})
+	p := Problem{Kind: DeadLetters, Type: "queue", Name: q.Queue, Count: q.Messages,
+		What: fmt.Sprintf("Dead-letter queue %s has %s.", q.Queue, whatif.CountNoun(q.Messages, "message"))}
+	if q.URL == "" {
+		p.Why = "A function failed on each as often as its queue allows. The output of berth up has the error."
+		f.add(p, q.Since,
+			Help{"Stop berth up and start it again: it drops them, and looks at everything anew", "berth up"})
+		return
+	}
+	p.Why = "A function failed on each as often as its queue allows, or it could not be delivered. " +
+		"The function's log has the error."
+	f.add(p, q.Since,
+		Help{"Read one of them", f.other("sqs receive-message --queue-url %s", QuoteArgument(q.URL))},
+		Help{"See which function they are of, and how to put them back",
+			joinWords("berth doctor", f.in.Callers.Berth)})
 }

@@ -8,6 +8,7 @@ import (
 
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // ended makes a task of web's PRIMARY deployment one that ran for 3 seconds and ended at noon plus
@@ -177,7 +178,7 @@ func TestCallers(t *testing.T) {
 	w := newWorld()
 	w.instance(1, func(i *cluster.Instance) { i.Registered.Memory = 700 })
 	w.service("web", 3)
-	w.input.DeadLetters = map[string]int{"dead": 1}
+	w.input.DeadLetters = []operation.DeadLetters{{Queue: "dead", Messages: 1, URL: "dead"}}
 	w.input.Callers = problem.Callers{Berth: " --stack s", Proxy: "berth proxy --stack s --", Others: " --profile p"}
 	all := w.find(t)
 	got := []string{all[0].Help[0].Command, all[0].Help[1].Command, all[1].Help[0].Command}

@@ -84,9 +84,34 @@ func (f *finder) checkInstances() {
 		f.add(Problem{Kind: InstanceUnused, Type: "instance", Name: slices.Min(ids), Count: len(ids),
 			What: fmt.Sprintf("No service can use %s.", whatif.CountNoun(len(ids), "instance")),
 			Why:  fmt.Sprintf("%s: %s", listNames(ids), sentence(describeUnused(f.in.Snapshot, why, len(ids))))},
-			time.Time{},
+			unusedSince(f.in.Snapshot, ids),
 			Help{"See what each service demands", f.berth("explain instance %s", slices.Min(ids))})
 	}
+}
+
+// unusedSince returns since when no service can use the first of the instances: since it registered,
+// or, if that was later, since the last change of its attributes or of what a service demands.
+// Services that are deleted count as long as their rows are kept.
+func unusedSince(snap *snapshot.Snapshot, ids []string) (first time.Time) {
+	var changed time.Time
+	for _, s := range snap.Services {
+		changed = latest(changed, s.RulesChangedAt)
+	}
+	for _, id := range ids {
+		i := snap.Instances[id].Instance
+		since := latest(changed, latest(i.RegisteredAt.Time(), i.AttributesChangedAt.Time()))
+		if first.IsZero() || since.Before(first) {
+			first = since
+		}
+	}
+	return first
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // describeUnused says why no service can use n instances. With capacity providers that is often

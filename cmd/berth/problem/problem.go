@@ -11,6 +11,7 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/operation"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/spelling"
@@ -85,8 +86,8 @@ type Input struct {
 	Snapshot *snapshot.Snapshot
 	// Capacity is what instances come from; nil if it is unknown.
 	Capacity *whatif.Capacity
-	// DeadLetters counts the messages in dead-letter queues, where known.
-	DeadLetters map[string]int
+	// DeadLetters are the dead-letter queues that have messages, where known.
+	DeadLetters []operation.DeadLetters
 	Now         time.Time
 	// Callers says how a command reaches this Berth.
 	Callers Callers
@@ -130,8 +131,8 @@ func Find(in Input) []Problem {
 	f.checkDrains()
 	f.checkProviders()
 	f.checkUpdates()
-	for _, queue := range slices.Sorted(maps.Keys(in.DeadLetters)) {
-		f.checkDeadLetters(queue, in.DeadLetters[queue])
+	for i := range in.DeadLetters {
+		f.checkDeadLetters(&in.DeadLetters[i])
 	}
 	slices.SortStableFunc(f.found, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(ranks[a.Kind], ranks[b.Kind]), cmp.Compare(b.Count, a.Count),

@@ -8,6 +8,7 @@ import (
 
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // situation is a cluster in which one thing is wrong.
@@ -245,7 +246,7 @@ func TestHealthy(t *testing.T) {
 	w.task("web", 1, "n-1")
 	w.task("web", 2, "n-2")
 	w.capacity()
-	w.input.DeadLetters = map[string]int{"dead": 0}
+	w.input.DeadLetters = []operation.DeadLetters{{Queue: "dead"}}
 	if got := w.find(t); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
@@ -310,9 +311,12 @@ func TestFurtherSituations(t *testing.T) {
 			w.task("web", 1, "n-1")
 		}, problem.InstanceUnused, "No service can use 1 instance.",
 			"n-2: It does not meet the requirements of any service.", "berth explain instance n-2"},
-		{"DeadLetters", func(w *world) { w.input.DeadLetters = map[string]int{"placement-dead": 3} },
-			problem.DeadLetters, "Dead-letter queue placement-dead has 3 messages.", "A function failed on each",
-			"aws sqs receive-message --queue-url placement-dead"},
+		{"DeadLetters", func(w *world) {
+			w.input.DeadLetters = []operation.DeadLetters{{Queue: "PlacementLetters", Messages: 3,
+				URL: "https://sqs/placement-dead"}}
+		},
+			problem.DeadLetters, "Dead-letter queue PlacementLetters has 3 messages.", "A function failed on each",
+			"aws sqs receive-message --queue-url https://sqs/placement-dead"},
 		{"AFailedUpgrade", func(w *world) {
 			k := w.capacity()
 			k.Providers = map[string]*cluster.CapacityProvider{}
@@ -367,7 +371,7 @@ func TestRanking(t *testing.T) {
 	w.instance(1, func(i *cluster.Instance) { i.AgentConnected = false })
 	w.service("one", 1)
 	w.service("two", 2)
-	w.input.DeadLetters = map[string]int{"dead": 1}
+	w.input.DeadLetters = []operation.DeadLetters{{Queue: "dead", Messages: 1}}
 	var got []string
 	for _, p := range w.find(t) {
 		got = append(got, string(p.Kind)+" "+p.Name)

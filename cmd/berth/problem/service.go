@@ -98,7 +98,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 	if c.unhealthy > 0 {
 		f.add(Problem{Kind: TasksUnhealthy, Type: "service", Name: s.Name, Count: c.unhealthy,
 			What: fmt.Sprintf("Service %s has %d unhealthy of %s.", s.Name, c.unhealthy, countRunning(c.running)),
-			Why:  sentence(c.reason)}, time.Time{},
+			Why:  sentence(c.reason)}, s.UnhealthySince,
 			Help{"See the service's events", f.berth("events --service %s", s.Name)})
 	}
 	if since, ok := s.EmittedKeys["stuck"]; ok && s.Deployment.State == cluster.RolloutInProgress {

@@ -10,6 +10,7 @@ import (
 	"berth/cmd/berth/client"
 	"berth/shared/cluster"
 	"berth/shared/handler/managedscaling"
+	"berth/shared/operation"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -28,6 +29,8 @@ type Capacity struct {
 	Failures map[string][]cluster.FailedLaunch
 	// Unattachable are the capacity providers that could not be created, and that no cluster has.
 	Unattachable []*cluster.CapacityProvider
+	// DeadLetters are the dead-letter queues that have messages, where known.
+	DeadLetters []operation.DeadLetters
 	// At is the time of the scheduler's clock; zero if it is unknown.
 	At time.Time
 	// Generation changes with the cluster's rows; empty if it is unknown.
@@ -96,7 +99,7 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 		rows = append(rows, row)
 	}
 	k, names := NewCapacity(rows)
-	k.At, k.Generation = out.At, out.Generation
+	k.At, k.Generation, k.DeadLetters = out.At, out.Generation, out.DeadLetters
 	groups, err := c.AutoScalingGroups(ctx, names)
 	for _, g := range groups {
 		k.Groups[g.Name] = g

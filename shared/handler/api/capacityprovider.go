@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -150,7 +151,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 			return err
 		}
 		p.Protection, p.Draining = valueOr(c.Protection, p.Protection), valueOr(c.Draining, p.Draining)
-		p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdated, ""
+		p.UpdateStatus, p.UpdateReason, p.FailedAt = cluster.ProviderUpdated, "", time.Time{}
 		switch {
 		// A provider whose creation failed is created anew with the changed settings.
 		case p.GroupProblem != "":
@@ -252,12 +253,12 @@ func (a *CapacityProviders) DeleteCapacityProvider(
 		case err != nil:
 			return err
 		case len(using) > 0:
-			p.UpdateStatus = cluster.ProviderDeleteFailed
+			p.UpdateStatus, p.FailedAt = cluster.ProviderDeleteFailed, a.Clock.Now()
 			p.UpdateReason = fmt.Sprintf("The capacity provider cannot be deleted because it is associated with "+
 				"cluster: %s. Remove the capacity provider from the cluster and try again.",
 				strings.Join(using, ", "))
 		case len(p.Clusters) > 0:
-			p.UpdateStatus, p.UpdateReason = cluster.ProviderDeleting, ""
+			p.UpdateStatus, p.UpdateReason, p.FailedAt = cluster.ProviderDeleting, "", time.Time{}
 		default:
 			p.Delete(a.expiresAfter(a.Settings.KeepStopped))
 		}

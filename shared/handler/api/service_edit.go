@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 
 	"berth/shared/cluster"
@@ -93,11 +94,44 @@ func (a *Dependencies) editServiceRules(
 // commitService writes a service and its history in one commit that moves the placement version. A
 // decision that was made about the service as it was then fails to commit.
 func (a *Dependencies) commitService(ctx context.Context, old, s *cluster.Service) error {
+	changes, err := changesEligibility(ctx, a.State, old, s)
+	if err != nil {
+		return err
+	}
+	if changes {
+		s.RulesChangedAt = a.Clock.Now()
+	}
 	return state.TryNarrowing(ctx, a.State, s.Cluster, a.Clock.Now(), func(stamp int64) ([]state.Write, error) {
 		row := *s
 		row.Stamp = stamp
 		return append([]state.Write{{Put: &row}}, a.historyWrites(old, s)...), nil
 	})
+}
+
+// changesEligibility reports whether a change of a service concerns which instances it may use.
+// Users are told since when no service can use an instance.
+func changesEligibility(ctx context.Context, store state.Store, old, s *cluster.Service) (bool, error) {
+	switch {
+	case old == nil:
+		return false, nil
+	case old.Status != s.Status, !reflect.DeepEqual(old.Rules, s.Rules), !slices.Equal(old.Providers, s.Providers):
+		return true, nil
+	case old.Deployment.TaskDefinition == s.Deployment.TaskDefinition:
+		return false, nil
+	}
+	var definitions [2]cluster.TaskDefinition // without a row, as for a service of task sets, an empty one
+	for n, name := range []string{old.Deployment.TaskDefinition, s.Deployment.TaskDefinition} {
+		row, err := state.ReadRow[*cluster.TaskDefinition](ctx, store, state.TaskDefinitionKey(s.Cluster, name),
+			"task definition "+name)
+		if err != nil {
+			return false, err
+		}
+		if row != nil {
+			definitions[n] = *row
+		}
+	}
+	return !slices.Equal(definitions[0].Attributes, definitions[1].Attributes) ||
+		!slices.Equal(definitions[0].Constraints, definitions[1].Constraints), nil
 }
 
 // historyWrites returns the writes of service deployments and revisions that belong to a change of

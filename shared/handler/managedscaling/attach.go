@@ -105,15 +105,19 @@ func (a *attacher) attachAlarms(ctx context.Context, wanted bool) error {
 	return nil
 }
 
-// forgetGroup records that nothing is left of what was made in a group that no longer exists.
-// Another group of that name starts without any of it.
+// forgetGroup records that nothing is left of what was made in a group that no longer exists, and
+// since when. Another group of that name starts without any of it.
 func (a *attacher) forgetGroup(ctx context.Context) error {
 	old, err := readHistory(ctx, a.State, a.cluster, a.provider.Name)
-	if err != nil || old.Attachment.Group == "" {
+	if err != nil {
 		return err
 	}
-	next := *old
-	next.Attachment = cluster.Attachment{Group: old.Attachment.Group, Incomplete: true}
+	next, since := *old, old.Attachment.MissingSince
+	if since.IsZero() {
+		since = a.Clock.Now()
+	}
+	next.Attachment = cluster.Attachment{Group: old.Attachment.Group, Incomplete: old.Attachment.Group != "",
+		MissingSince: since}
 	return writeHistory(ctx, a.State, old, &next)
 }
 

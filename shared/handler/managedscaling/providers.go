@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -96,6 +97,9 @@ func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider
 	next := *p
 	next.Rev++
 	next.CheckPending, next.PreviousSettings, next.GroupProblem, next.UpdateReason = false, nil, "", why
+	if next.FailedAt = (time.Time{}); why != "" {
+		next.FailedAt = h.Clock.Now()
+	}
 	switch before := p.PreviousSettings; {
 	case why == "" && before == nil:
 		next.UpdateStatus = cluster.ProviderCreated

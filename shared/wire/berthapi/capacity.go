@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/shared/operation"
 	"berth/shared/state"
 	"berth/shared/wire/eksapi"
 )
@@ -19,6 +20,9 @@ type CapacityOutput struct {
 	// Generation changes whenever placement has seen a change of the cluster. While it stays, whoever
 	// has read the rows of ListClusterRows after it need not read them again.
 	Generation string `json:"generation,omitempty"`
+	// DeadLetters are the installation's dead-letter queues that have messages, where its queues are
+	// in its own process.
+	DeadLetters []operation.DeadLetters `json:"deadLetters,omitempty"`
 }
 
 func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*CapacityOutput, error) {
@@ -35,7 +39,14 @@ func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*Capac
 		return nil, err
 	}
 	encoded, err := encodeRows(rows)
-	return &CapacityOutput{Rows: encoded, At: s.Resources.Rows.Now().UTC(), Generation: generation}, err
+	if err != nil {
+		return nil, err
+	}
+	out := &CapacityOutput{Rows: encoded, At: s.Resources.Rows.Now().UTC(), Generation: generation}
+	if s.Resources.DeadLetters != nil {
+		out.DeadLetters, err = s.Resources.DeadLetters(ctx)
+	}
+	return out, err
 }
 
 // encodeRows encodes rows as they are stored. No rows are an empty list.

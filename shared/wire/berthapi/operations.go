@@ -72,6 +72,9 @@ type Resources struct {
 	Services       ServiceRules
 	Loads          Loads
 	Rows           Rows
+	// DeadLetters lists the dead-letter queues that have messages. It is nil where queues are AWS's:
+	// there callers ask SQS.
+	DeadLetters func(ctx context.Context) ([]operation.DeadLetters, error)
 }
 
 // A server implements the operations.
