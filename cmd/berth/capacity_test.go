@@ -282,7 +282,7 @@ func TestExplainInstance(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 	if code, _, errs := berth("explain", "instance", "i-9", "--endpoint", endpoint); code != 1 ||
-		!strings.Contains(errs, `instance "i-9" is not in the cluster, expected one of: node-1, node-2`) {
+		!strings.Contains(errs, `instance "i-9" is not in the cluster, expected one of: i-1, i-2; did you mean`) {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }

@@ -8,11 +8,16 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"berth/cmd/berth/chaos"
 	"berth/cmd/berth/client"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
 	"berth/shared/sim/ecs"
+	"berth/shared/spelling"
 	"berth/shared/wire/transport"
 )
 
@@ -37,7 +42,8 @@ func (c *chaosCommand) Validate() error {
 	case c.List && c.Kind != "":
 		return fmt.Errorf("the kind is %q, expected none beside --list", c.Kind)
 	case !c.List && !known:
-		return fmt.Errorf("the kind is %q, expected one of %s; or give --list", c.Kind, chaos.KindNames())
+		return fmt.Errorf("the kind is %q, expected one of %s; or give --list%s", c.Kind, chaos.KindNames(),
+			spelling.DidYouMean(c.Kind, strings.Split(chaos.KindNames(), ", ")))
 	case c.Service != "" && (kind.Subject != chaos.TaskSubject || c.Target != ""):
 		return errors.New("--service is given, expected it only with exit or unhealthy, and without a task")
 	case c.ExitCode < 0 || c.ExitCode > 255:
@@ -54,11 +60,11 @@ func (c *chaosCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	world, err := fleet.World(ctx, c.Cluster)
+	if err != nil {
+		return c.explainUnknownCluster(ctx, err)
+	}
 	if c.List {
-		world, err := fleet.World(ctx, c.Cluster)
-		if err != nil {
-			return err
-		}
 		return printAnswer(s.out, c.JSON, world)
 	}
 	kind, _ := chaos.FindKind(c.Kind) // checked by Validate
@@ -73,6 +79,22 @@ func (c *chaosCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	return printAnswer(s.out, c.JSON, out)
+}
+
+// explainUnknownCluster lists the clusters that Berth answers for if the fleet has none of the name.
+func (c *chaosCommand) explainUnknownCluster(ctx context.Context, err error) error {
+	if !strings.Contains(err.Error(), string(cluster.CodeClusterNotFound)) {
+		return err
+	}
+	api, unreachable := c.newClient(ctx)
+	if unreachable != nil {
+		return err
+	}
+	names, unlisted := api.ClusterNames(ctx)
+	if unlisted != nil || slices.Contains(names, c.Cluster) {
+		return err
+	}
+	return &whatif.NotFound{Kind: "cluster", Name: c.Cluster, Known: names}
 }
 
 // findFleet returns a client of the fleet. Without an address of its own it is the API's, as with

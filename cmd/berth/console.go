@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"berth/cmd/berth/console"
 	"berth/cmd/berth/dataplane"
+	"berth/cmd/berth/whatif"
 	"berth/shared/wire/transport"
 )
 
@@ -36,6 +38,10 @@ func (c *consoleCommand) Run(ctx context.Context, s *streams) error {
 	api, err := c.newClient(ctx)
 	if err != nil {
 		return err
+	}
+	// Later the pages say so. An API that does not answer now may do so by then.
+	if names, err := api.ClusterNames(ctx); err == nil && !slices.Contains(names, c.Cluster) {
+		return &whatif.NotFound{Kind: "cluster", Name: c.Cluster, Known: names}
 	}
 	pages := console.New(console.Options{Source: &console.ClientSource{API: api, Every: c.Every,
 		DeadLetters: c.readDeadLetters, Callers: callersOf(c.Endpoint)}, Cluster: c.Cluster,

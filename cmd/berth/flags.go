@@ -22,6 +22,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/shared/placement"
 	"berth/shared/sim/ec2"
+	"berth/shared/spelling"
 	"berth/shared/wire/transport"
 )
 
@@ -110,7 +111,8 @@ func (f *fleetFlags) checkFleetFlags(nodes, leastNodes int, listen, account stri
 	case len(account) != 12 || strings.Trim(account, "0123456789") != "":
 		return fmt.Errorf("--account is %q, expected 12 digits", account)
 	case !slices.Contains(ec2.MachineTypes(), f.Type):
-		return fmt.Errorf("--type is %q, expected one of %s", f.Type, strings.Join(ec2.MachineTypes(), ", "))
+		return fmt.Errorf("--type is %q, expected one of %s%s", f.Type, strings.Join(ec2.MachineTypes(), ", "),
+			spelling.DidYouMean(f.Type, ec2.MachineTypes()))
 	}
 	return checkClusterName(f.Cluster)
 }
@@ -130,7 +132,8 @@ func (f *fleetFlags) fleetMachine() ec2.Machine {
 // checkScoring refuses names that are no scoring. flag is the flag that has the name.
 func checkScoring(flag, name string) error {
 	if !slices.Contains(placement.ScoringNames(), name) {
-		return fmt.Errorf("%s is %q, expected one of %s", flag, name, strings.Join(placement.ScoringNames(), ", "))
+		return fmt.Errorf("%s is %q, expected one of %s%s", flag, name, strings.Join(placement.ScoringNames(), ", "),
+			spelling.DidYouMean(name, placement.ScoringNames()))
 	}
 	return nil
 }

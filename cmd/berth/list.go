@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +44,12 @@ func keepNamed[T any](kind string, items []T, names []string, ids func(T) []stri
 		if len(found) == 0 {
 			var known []string
 			for _, item := range items {
-				known = append(known, ids(item)[0])
+				all := ids(item)
+				id := all[0]
+				if n := len(all) - 1; strings.HasPrefix(name, "i-") || strings.HasPrefix(name, "mi-") {
+					id = all[n] // EC2's, if it has one
+				}
+				known = append(known, id)
 			}
 			return nil, &whatif.NotFound{Kind: kind, Name: name, Known: known}
 		}
@@ -99,9 +103,15 @@ func (c *taskCommand) Run(ctx context.Context, s *streams) error {
 		}
 		return &whatif.NotFound{Kind: "service", Name: service, Known: known}
 	}
+	instance := ""
+	if c.Instance != "" {
+		if instance, err = whatif.FindInstance(src.snap, c.Instance); err != nil {
+			return err
+		}
+	}
 	items := listing.Tasks(src.snap, func(t *cluster.Task) bool {
 		return (c.All || len(c.IDs) > 0 || !t.HasEnded()) && (service == "" || t.Service == service) &&
-			(c.Instance == "" || whatif.IsShortFor(cluster.LastPart(c.Instance), t.Instance))
+			(instance == "" || t.Instance == instance)
 	})
 	if items, err = keepNamed("task", items, c.IDs,
 		func(t listing.Task) []string { return []string{t.ID} }); err != nil {
@@ -163,8 +173,11 @@ func (c *clusterCommand) Run(ctx context.Context, s *streams) error {
 			return err
 		}
 		if len(out.Failures) > 0 {
-			return fmt.Errorf("cluster %s: %s; `berth cluster` lists those that exist",
-				cluster.LastPart(out.Failures[0].ARN), strings.ToLower(out.Failures[0].Reason))
+			known, err := api.ClusterNames(ctx)
+			if err != nil {
+				return err
+			}
+			return &whatif.NotFound{Kind: "cluster", Name: cluster.LastPart(out.Failures[0].ARN), Known: known}
 		}
 		items = append(items, out.Clusters...)
 	}

@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -14,6 +17,7 @@ import (
 
 	"berth/cmd/berth/proxy"
 	"berth/shared/cluster"
+	"berth/shared/spelling"
 )
 
 // commands are all that berth can do.
@@ -118,6 +122,9 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 	if kongcompletion.Register(parser); code >= 0 {
 		return code
 	}
+	if args[0] == "help" { // as `git help COMMAND`
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	args = moveLeadingFlags(parser.Model.Node, args)
 	// Parse calls Validate, so that a wrong flag is found before anything is read or changed.
 	parsed, err := parser.Parse(args)
@@ -125,10 +132,22 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 		return code // --help
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %v\nTry: %s --help\n", err, commandOf(err))
+		fmt.Fprintf(stderr, "berth: %v%s\nTry: %s --help\n", err, nearestValue(err), commandOf(err))
 		return 2
 	}
 	return reportExitCode(parsed.Run(), ctx, stderr)
+}
+
+// notOneOf is how the parser refuses a value of a flag that has a list of them.
+var notOneOf = regexp.MustCompile(`must be one of ("[^ ]*) but got "(.*)"$`)
+
+// nearestValue returns which of a flag's values may have been meant; empty if the error is another one.
+func nearestValue(err error) string {
+	m := notOneOf.FindStringSubmatch(err.Error())
+	if m == nil {
+		return ""
+	}
+	return spelling.DidYouMean(m[2], strings.Split(strings.Trim(m[1], `"`), `","`))
 }
 
 // commandOf returns the command in which a command line is wrong, as far as it was understood.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 )
 
@@ -41,7 +42,11 @@ func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 	}
 	// DescribeServices reports an unknown service as a failure, not as an error.
 	if len(found.Services) == 0 {
-		return cluster.Errorf(cluster.CodeServiceNotFound, "Service %s of cluster %s not found.", r.Service, r.Cluster)
+		known, err := c.ServiceNames(ctx, r.Cluster)
+		if err != nil {
+			return err
+		}
+		return &whatif.NotFound{Kind: "service", Name: cluster.LastPart(r.Service), Known: known}
 	}
 	if found.Services[0].Deployment == "" {
 		return fmt.Errorf("service %q of cluster %s has no deployment", r.Service, r.Cluster)

@@ -30,7 +30,7 @@ func TestRollback(t *testing.T) {
 			t.Errorf("berth %q: exit code %d, %s%s, want %q", args, code, out, errs, want)
 		}
 	}
-	refused("Service api of cluster default not found. `berth service` lists those that exist.", "rollback", "api")
+	refused(`service "api" is not in the cluster, expected one of: web`, "rollback", "api")
 	refused("Cluster not found. `berth cluster` lists those that exist.", "rollback", "web", "--cluster", "nope")
 	awaitRunning(t, api, "web", 3)
 	awaitCompleted(t, api, "web")

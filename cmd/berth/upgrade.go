@@ -14,6 +14,7 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/spelling"
 	"berth/shared/state"
 	"berth/shared/wire/berthapi"
 )
@@ -84,7 +85,8 @@ func (u *upgradeCommand) parseUpdateConfig() error {
 	switch u.config.Strategy {
 	case "", cluster.UpdateDefault, cluster.UpdateMinimal:
 	default:
-		return fmt.Errorf("--strategy is %q, expected DEFAULT or MINIMAL", u.Strategy)
+		return fmt.Errorf("--strategy is %q, expected DEFAULT or MINIMAL%s", u.Strategy,
+			spelling.DidYouMean(u.Strategy, []string{"DEFAULT", "MINIMAL"}))
 	}
 	if u.MaxUnavailable == "" {
 		return nil

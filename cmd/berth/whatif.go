@@ -144,7 +144,12 @@ func (w *whatifCommand) parseHostPorts(q *whatif.Question) error {
 // parsePlacementRules reads the flags that accept one of a list of values, and the metrics.
 func (w *whatifCommand) parsePlacementRules(q *whatif.Question) error {
 	if w.DomainPolicy != "" && !slices.Contains(cluster.DomainPolicies, cluster.DomainPolicy(w.DomainPolicy)) {
-		return fmt.Errorf("--domain-policy is %q, expected one of %v", w.DomainPolicy, cluster.DomainPolicies)
+		var known []string
+		for _, policy := range cluster.DomainPolicies {
+			known = append(known, string(policy))
+		}
+		return fmt.Errorf("--domain-policy is %q, expected one of %s%s", w.DomainPolicy, strings.Join(known, ", "),
+			spelling.DidYouMean(w.DomainPolicy, known))
 	}
 	if w.Scoring != "" {
 		if err := checkScoring("--scoring", w.Scoring); err != nil {
@@ -186,6 +191,9 @@ func (w *whatifCommand) parseExpressions(q *whatif.Question) error {
 // attributeField begins the field of a spread over an attribute.
 const attributeField = "attribute:"
 
+// strategies are those without an attribute's name.
+var strategies = []string{"random", "binpack:cpu", "binpack:memory", "spread:instanceId", "spread:host"}
+
 // parseStrategies reads placement strategies, by ECS's rules: which types take which fields, and
 // how many.
 func (w *whatifCommand) parseStrategies(q *whatif.Question) error {
@@ -206,7 +214,7 @@ func (w *whatifCommand) parseStrategies(q *whatif.Question) error {
 		}
 		if !known {
 			return fmt.Errorf("--strategy is %q, expected random, binpack:cpu, binpack:memory, spread:instanceId, "+
-				"spread:host or spread:attribute:NAME", text)
+				"spread:host or spread:attribute:NAME%s", text, spelling.DidYouMean(text, strategies))
 		}
 		q.Rules.Strategies = append(q.Rules.Strategies, cluster.PlacementStrategy{Type: kind, Field: field})
 	}
@@ -249,6 +257,7 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 func (w *whatifCommand) warnOfUnknownNames(snap *snapshot.Snapshot, to io.Writer) {
 	names := spelling.NewNames(snap)
 	unknown := names.CheckRules(w.question.Rules, nil)
+	unknown = append(unknown, names.CheckLoads(w.question.Rules.Metrics)...)
 	if w.TaskDefinition != "" {
 		unknown = append(unknown, names.CheckFamily(w.question.Definition)...)
 	}

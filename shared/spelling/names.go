@@ -18,6 +18,7 @@ type Names struct {
 	Metrics    map[string]bool            // with a capacity on some instance, or in the configuration
 	Providers  map[string]bool
 	Families   map[string]bool
+	Loads      map[string]bool // metrics that a service has a load of
 }
 
 // maxValues is how many values of an attribute are kept. An attribute with more, such as a serial
@@ -28,7 +29,8 @@ const maxValues = 1000
 // that its instances name.
 func NewNames(snap *snapshot.Snapshot, providers ...string) *Names {
 	n := &Names{Attributes: map[string]map[string]bool{}, Properties: map[string]map[string]bool{},
-		Metrics: map[string]bool{}, Providers: map[string]bool{}, Families: map[string]bool{}}
+		Metrics: map[string]bool{}, Providers: map[string]bool{}, Families: map[string]bool{},
+		Loads: map[string]bool{}}
 	for _, v := range snap.Instances {
 		if v.Instance == nil || v.IsDeregistered() {
 			continue
@@ -54,6 +56,11 @@ func NewNames(snap *snapshot.Snapshot, providers ...string) *Names {
 	}
 	for _, d := range snap.Definitions {
 		n.Families[d.Family] = true
+	}
+	for _, s := range snap.Services {
+		for _, m := range s.Rules.Metrics {
+			n.Loads[m.Name] = true
+		}
 	}
 	return n
 }
@@ -150,6 +157,17 @@ func (n *Names) checkMetrics(metrics []cluster.Metric) (out []Unknown) {
 	for _, m := range metrics {
 		if len(n.Metrics) > 0 && !n.Metrics[m.Name] {
 			out = append(out, newUnknown("metric", m.Name, n.Metrics))
+		}
+	}
+	return out
+}
+
+// CheckLoads returns the metrics that no service has, if another one is near, in a cluster in which no
+// metric has a capacity: [Names.CheckRules] says nothing of those.
+func (n *Names) CheckLoads(metrics []cluster.Metric) (out []Unknown) {
+	for _, m := range metrics {
+		if u := newUnknown("metric", m.Name, n.Loads); len(n.Metrics) == 0 && !n.Loads[m.Name] && u.Nearest != "" {
+			out = append(out, u)
 		}
 	}
 	return out

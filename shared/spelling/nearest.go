@@ -2,6 +2,7 @@ package spelling
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -29,6 +30,14 @@ func Nearest(name string, known []string) string {
 	return slices.MinFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.edits, b.edits), cmp.Compare(a.name, b.name))
 	}).name
+}
+
+// DidYouMean returns "; did you mean NAME?" with the nearest known name, and nothing if none is near.
+func DidYouMean(name string, known []string) string {
+	if nearest := Nearest(name, known); nearest != "" {
+		return fmt.Sprintf("; did you mean %q?", nearest)
+	}
+	return ""
 }
 
 // maxCompared is how many bytes of two names are compared.

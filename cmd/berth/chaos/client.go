@@ -16,6 +16,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/sim/ecs"
+	"berth/shared/spelling"
 )
 
 // Client makes the calls that [Handler] serves.
@@ -84,8 +85,8 @@ func (c *Client) breakInstance(ctx context.Context, r Request, world *World, out
 			return fmt.Errorf("%s: no machine of cluster %s runs", r.Kind.Name, r.Cluster)
 		}
 	case i == nil:
-		return fmt.Errorf("%s: instance %s is not in cluster %s; berth chaos --list shows those that are", r.Kind.Name,
-			r.Target, r.Cluster)
+		return fmt.Errorf("%s: instance %s is not in cluster %s; berth chaos --list shows those that are%s",
+			r.Kind.Name, r.Target, r.Cluster, spelling.DidYouMean(r.Target, world.names(InstanceSubject)))
 	}
 	out.Instances = append(out.Instances, *i)
 	switch path := "instances/" + i.ID; r.Kind.Name {
@@ -108,8 +109,8 @@ func (c *Client) breakTask(ctx context.Context, r Request, world *World, out *Re
 			return err
 		}
 	case t == nil:
-		return fmt.Errorf("%s: task %s does not run in cluster %s; berth chaos --list shows those that do", r.Kind.Name,
-			r.Target, r.Cluster)
+		return fmt.Errorf("%s: task %s does not run in cluster %s; berth chaos --list shows those that do%s",
+			r.Kind.Name, r.Target, r.Cluster, spelling.DidYouMean(r.Target, world.names(TaskSubject)))
 	}
 	out.Tasks = append(out.Tasks, *t)
 	if i := world.findInstance(t.Instance); i != nil {
@@ -158,8 +159,9 @@ func (c *Client) breakZone(ctx context.Context, r Request, world *World, out *Re
 		}
 	}
 	if len(out.Instances) == 0 {
-		return fmt.Errorf("%s: cluster %s has no machine in zone %s; it has machines in: %s", r.Kind.Name, r.Cluster,
-			out.Zone, strings.Join(slices.Sorted(maps.Keys(zones)), ", "))
+		return fmt.Errorf("%s: cluster %s has no machine in zone %s; it has machines in: %s%s", r.Kind.Name, r.Cluster,
+			out.Zone, strings.Join(slices.Sorted(maps.Keys(zones)), ", "),
+			spelling.DidYouMean(out.Zone, slices.Collect(maps.Keys(zones))))
 	}
 	return c.call(ctx, http.MethodPost, "zones/"+url.PathEscape(out.Zone)+"/out",
 		map[string]any{"cluster": r.Cluster}, nil)
@@ -169,8 +171,8 @@ func (c *Client) breakZone(ctx context.Context, r Request, world *World, out *Re
 func (c *Client) heal(ctx context.Context, r Request, world *World, out *Result) error {
 	instance, task := world.findInstance(r.Target), world.findTask(r.Target)
 	if r.Target != "" && instance == nil && task == nil {
-		return fmt.Errorf("%s: %s is neither an instance nor a running task of cluster %s", r.Kind.Name, r.Target,
-			r.Cluster)
+		return fmt.Errorf("%s: %s is neither an instance nor a running task of cluster %s%s", r.Kind.Name, r.Target,
+			r.Cluster, spelling.DidYouMean(r.Target, append(world.names(InstanceSubject), world.names(TaskSubject)...)))
 	}
 	var failed []error
 	for n := range world.Instances {

@@ -94,6 +94,20 @@ func (w *World) findTask(id string) *Task {
 	return nil
 }
 
+// names returns the ids of the instances, ECS's and EC2's, or of the running tasks.
+func (w *World) names(of Subject) (ids []string) {
+	if of == TaskSubject {
+		for _, t := range w.Tasks {
+			ids = append(ids, t.ID)
+		}
+		return ids
+	}
+	for _, i := range w.Instances {
+		ids = append(ids, i.ID, i.EC2)
+	}
+	return ids
+}
+
 // busiestInstance returns the machine that runs with the most tasks, the first of equals, or nil.
 func (w *World) busiestInstance() (busiest *Instance) {
 	for n := range w.Instances {

@@ -32,6 +32,15 @@ func (c *Client) ListPages(ctx context.Context, op, member string, in map[string
 	}
 }
 
+// ClusterNames returns the names of the clusters that Berth answers for.
+func (c *Client) ClusterNames(ctx context.Context) ([]string, error) {
+	names, err := c.ListPages(ctx, "ListClusters", "clusterArns", map[string]any{})
+	for i := range names {
+		names[i] = cluster.LastPart(names[i])
+	}
+	return names, err
+}
+
 // ServiceNames returns the names of a cluster's services.
 func (c *Client) ServiceNames(ctx context.Context, clusterName string) ([]string, error) {
 	names, err := c.ListPages(ctx, "ListServices", "serviceArns", map[string]any{"cluster": clusterName,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"berth/cmd/berth/chart"
+	"berth/cmd/berth/whatif"
 	"berth/shared/wire/transport"
 )
 
@@ -67,9 +68,19 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET /console/change/{kind}", c.page("change", c.showChange))
 	c.mux.HandleFunc("POST /console/change/{kind}", c.makeChange)
 	c.mux.HandleFunc("GET /console/live", c.serveChanges)
+	c.mux.HandleFunc("GET /console/", c.page("fault", showUnknown))
 	static, _ := fs.Sub(staticFiles, "static") // the folder is embedded above
 	c.mux.Handle("GET /console/static/", http.StripPrefix("/console/static/", http.FileServerFS(static)))
 	return c
+}
+
+// viewNames are the pages that a person may type the address of.
+var viewNames = []string{"map", "services", "tasks", "capacity", "events", "whatif", "rebalancing"}
+
+// showUnknown says that there is no such page, and which one may have been meant.
+func showUnknown(r *http.Request, _ *view) error {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/console/"), "/")
+	return &whatif.NotFound{Kind: "page", Name: name, Known: viewNames}
 }
 
 // serveChartStyle serves the style of the figures.

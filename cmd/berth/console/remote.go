@@ -15,7 +15,6 @@ import (
 	"berth/cmd/berth/listing"
 	"berth/cmd/berth/problem"
 	"berth/cmd/berth/whatif"
-	"berth/shared/cluster"
 	"berth/shared/operation"
 	"berth/shared/snapshot"
 )
@@ -205,12 +204,9 @@ func (s *ClientSource) ClusterNames(ctx context.Context) ([]string, error) {
 	if s.names != nil && s.now().Sub(s.namesAt) < time.Minute {
 		return s.names, nil
 	}
-	names, err := s.API.ListPages(ctx, "ListClusters", "clusterArns", map[string]any{})
+	names, err := s.API.ClusterNames(ctx)
 	if err != nil {
 		return nil, err
-	}
-	for i := range names {
-		names[i] = cluster.LastPart(names[i])
 	}
 	slices.Sort(names)
 	s.names, s.namesAt = names, s.now()

@@ -412,6 +412,11 @@ func (c *Console) eventsOf(r *http.Request, v *view, service string) ([]listing.
 
 func (c *Console) showEvents(r *http.Request, v *view) error {
 	v.Title = "Events"
+	if name := v.Given("service"); name != "" {
+		if _, err := findService(v, name); err != nil {
+			return err
+		}
+	}
 	events, err := c.eventsOf(r, v, v.Given("service"))
 	if err != nil {
 		return err

@@ -33,6 +33,11 @@ func showWhatif(_ *http.Request, v *view) error {
 	body := map[string]any{"Services": slices.Sorted(maps.Keys(v.Snapshot.Services))}
 	v.Body = body
 	if !v.Query.Has("count") {
+		if name := v.Given("service"); name != "" {
+			if _, err := findService(v, name); err != nil {
+				body["Wrong"] = err.Error()
+			}
+		}
 		return nil
 	}
 	v.Still = true // the answer must not change while it is read

@@ -146,7 +146,7 @@ func TestPlanConsolidation(t *testing.T) {
 	t.Run("UnknownProvider", func(t *testing.T) {
 		rows, k := used()
 		_, err := whatif.PlanConsolidation(snapshotOf(t, rows), k, "sport", noon)
-		if want := `capacity provider "sport" is not in the cluster, expected one of: spot`; err == nil ||
+		if want := `capacity provider "sport" is not in the cluster, expected one of: spot; did you mean "spot"?`; err == nil ||
 			err.Error() != want {
 			t.Errorf("%v", err)
 		}

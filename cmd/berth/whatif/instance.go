@@ -107,9 +107,35 @@ func ExplainInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.T
 		k.addGroupState(snap, out, id, now)
 	}
 	if v == nil && out.Scaling == nil && out.Upgrade == nil {
-		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(snap.Instances))}
+		return nil, noInstance(snap, id)
 	}
 	return out, nil
+}
+
+// noInstance says that there is no instance with an id, and lists those of its kind: ECS's or EC2's.
+func noInstance(snap *snapshot.Snapshot, id string) *NotFound {
+	out := &NotFound{Kind: "instance", Name: id}
+	ofEC2 := strings.HasPrefix(id, "i-") || strings.HasPrefix(id, "mi-")
+	for _, v := range snap.Instances {
+		switch {
+		case v.Instance == nil || v.IsDeregistered():
+		case ofEC2:
+			out.Known = append(out.Known, v.EC2InstanceID)
+		default:
+			out.Known = append(out.Known, v.ID)
+		}
+	}
+	return out
+}
+
+// FindInstance returns the id of the instance with an id or ARN of ECS's or EC2's, or the beginning of
+// one. One that the cluster does not have is a *NotFound.
+func FindInstance(snap *snapshot.Snapshot, name string) (id string, err error) {
+	name = cluster.LastPart(name)
+	if v := findInstance(snap, name); v != nil {
+		return v.ID, nil
+	}
+	return "", noInstance(snap, name)
 }
 
 // findInstance returns the instance by its id, by the beginning of the id of one instance only, or

@@ -48,24 +48,27 @@ type NotFound struct {
 // shown is the most names that a message lists.
 const shown = 10
 
-// Error names the kind of thing, the name, and up to ten names that exist, the nearest one first if
-// there are more.
+// Error names the kind of thing, the name, up to ten names that exist, and the nearest one.
 func (e *NotFound) Error() string {
 	known := slices.Sorted(slices.Values(e.Known))
 	more := len(known) - shown
-	if nearest := spelling.Nearest(e.Name, known); more > 0 && nearest != "" {
-		known = slices.DeleteFunc(known, func(name string) bool { return name == nearest })
-		known = slices.Insert(known, 0, nearest)
+	missing := fmt.Sprintf("%s %q is not in the cluster", e.Kind, e.Name)
+	if slices.Contains(outsideClusters, e.Kind) {
+		missing = fmt.Sprintf("there is no %s %q", e.Kind, e.Name)
 	}
+	nearest := spelling.DidYouMean(e.Name, known)
 	known = known[:min(len(known), shown)]
 	if more > 0 {
 		known = append(known, fmt.Sprintf("%d more", more))
 	}
 	if len(known) == 0 {
-		return fmt.Sprintf("%s %q is not in the cluster, which has none", e.Kind, e.Name)
+		return missing + ", which has none"
 	}
-	return fmt.Sprintf("%s %q is not in the cluster, expected one of: %s", e.Kind, e.Name, strings.Join(known, ", "))
+	return fmt.Sprintf("%s, expected one of: %s%s", missing, strings.Join(known, ", "), nearest)
 }
+
+// outsideClusters are the kinds of things that are no part of a cluster.
+var outsideClusters = []string{"cluster", "change", "page"}
 
 // model is a cluster together with the engines that answer questions about it. Specs are kept,
 // because the engine recognizes a spec that it has met by its pointer and then answers faster.

@@ -254,7 +254,7 @@ func TestAskKnowsWhatIsThere(t *testing.T) {
 		{whatif.Question{Definition: "api:3", Count: 1},
 			`task definition "api:3" is not in the cluster, expected one of: big:1, web:1`},
 		{whatif.Question{Service: "web", Count: 1, Instance: "i-7"},
-			`instance "i-7" is not in the cluster, expected one of: i-1, i-2, i-3, i-4`},
+			`instance "i-7" is not in the cluster, expected one of: i-1, i-2, i-3, i-4; did you mean "i-1"?`},
 	} {
 		_, err := whatif.Ask(s, &c.ask)
 		if missing := new(whatif.NotFound); !errors.As(err, &missing) || err.Error() != c.want {
