@@ -9,9 +9,12 @@
 //   - table.jsonl has the rows of both as an export of the DynamoDB table;
 //   - answers.json is what the APIs answered when that version opened berth/ again.
 //
+// The third folder is of the first version with inbox rows, and with tasks and aliases spread over
+// partition keys.
+//
 // A version that stores something new gets a folder of its own, beside the others:
 //
-//	go test ./tests/stored -run TestWrite -write 2
+//	go test ./tests/stored -run TestWrite -write 4
 //
 // Do not rewrite a folder to make a test pass: it would no longer be what an installation of that
 // version has stored.

@@ -43,6 +43,10 @@ var addedFields = map[string][]string{
 	),
 }
 
+// beforeSpread are the folders of versions that kept tasks and aliases under the cluster's own
+// partition key.
+var beforeSpread = []string{"1", "2"}
+
 // immediateScaleOut are the fields of immediate scale-outs, which the second version did not have.
 var immediateScaleOut = []string{
 	"provider# *cluster.CapacityProvider.Scaling.Immediate",
@@ -315,6 +319,39 @@ func TestStateFiles(t *testing.T) {
 	})
 }
 
+// TestInboxRows reads the tasks that inbox rows have packed. Each must be stored, in the same revision or
+// a later one.
+func TestInboxRows(t *testing.T) {
+	forEachVersion(t, func(t *testing.T, folder string, _ manifest) {
+		rows := readStateFile(t, filepath.Join(unpackedCopy(t, filepath.Join(folder, "berth")), "state.db")).rows
+		count := 0
+		for key, data := range rows {
+			if !strings.HasPrefix(key.Sort, state.PrefixInbox) {
+				continue
+			}
+			row, err := state.DecodeRow(key.Sort, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tasks, err := row.(*state.Inbox).Tasks()
+			if err != nil {
+				t.Error(err)
+			}
+			for _, task := range tasks {
+				count++
+				stored, err := state.DecodeRow(state.PrefixTask, rows[state.KeyOf(task)])
+				if err != nil || stored.Header().Rev < task.Rev || stored.(*cluster.Task).CreatedAt != task.CreatedAt {
+					t.Errorf("inbox row %s has task %s of revision %d, which is stored as %+v, %v", key.Sort, task.ID,
+						task.Rev, stored, err)
+				}
+			}
+		}
+		if hasInbox := !slices.Contains(beforeSpread, filepath.Base(folder)); hasInbox != (count > 0) {
+			t.Errorf("inbox rows have %d tasks", count)
+		}
+	})
+}
+
 func checkRoundTrip(t *testing.T, key state.Key, data []byte) {
 	t.Helper()
 	if len(data) == 0 {
@@ -400,8 +437,10 @@ func TestTable(t *testing.T) {
 		for _, line := range lines {
 			image := streamRecord(t, line)
 			key := image.Key
-			written := again.items[key] // tasks have partition keys of their own now
-			written["pk"] = &types.AttributeValueMemberS{Value: key.Cluster}
+			written := again.items[key]
+			if slices.Contains(beforeSpread, filepath.Base(folder)) {
+				written["pk"] = &types.AttributeValueMemberS{Value: key.Cluster}
+			}
 			got, err := json.Marshal(itemJSON(written))
 			if err != nil {
 				t.Fatal(err)
