@@ -28,6 +28,7 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
+	"3": slices.Concat(problemTimes, scaleOuts),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
 		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts),
@@ -62,7 +63,7 @@ var inbox = []string{
 	"inbox# *state.Inbox.Unread[]", "inbox# *state.Inbox.Unread[].Owner", "inbox# *state.Inbox.Unread[].ID",
 }
 
-// scaleOuts count how often managed scaling has enlarged a group, which the first two versions did
+// scaleOuts count how often managed scaling has enlarged a group, which the first three versions did
 // not write down.
 var scaleOuts = []string{
 	"scaling# *cluster.ScalingHistory.ScaleOuts", "update# *cluster.Update.UpdateSpec.LeftScaleOuts",
