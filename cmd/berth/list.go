@@ -71,7 +71,7 @@ func (c *serviceCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	items, err := keepNamed("service", listing.Services(src.snap), c.Names,
+	items, err := keepNamed("service", listing.Services(src.snap, src.readAt), c.Names,
 		func(s listing.Service) []string { return []string{s.Name} })
 	if err != nil {
 		return err

@@ -229,7 +229,7 @@ func TestChangesOfNothing(t *testing.T) {
 		"stop-task?of=none":      `task &#34;none&#34; is not in the cluster`,
 		"redeploy?of=none":       `service &#34;none&#34; is not in the cluster, expected one of: web`,
 		"stop-deployment?of=non": `service &#34;non&#34; is not in the cluster`,
-		"explode?of=web":         `change &#34;explode&#34; is not in the cluster`,
+		"explode?of=web":         `there is no change &#34;explode&#34;`,
 	} {
 		resp, page := get(t, server, "/console/change/"+path)
 		if contains(t, page, want); resp.StatusCode != http.StatusNotFound {

@@ -173,7 +173,7 @@ func (c *Console) showProblems(_ *http.Request, v *view) error {
 
 func showServices(_ *http.Request, v *view) error {
 	v.Title = "Services"
-	items := slices.DeleteFunc(listing.Services(v.Snapshot), func(s listing.Service) bool {
+	items := slices.DeleteFunc(listing.Services(v.Snapshot, v.World.Now), func(s listing.Service) bool {
 		return !v.matches(s.Name, s.State, s.Definition, s.Strategy)
 	})
 	slices.SortStableFunc(items, func(a, b listing.Service) int {
@@ -202,7 +202,7 @@ func (c *Console) showService(r *http.Request, v *view) error {
 	if err != nil {
 		return err
 	}
-	item := listing.NewService(v.Snapshot, s)
+	item := listing.NewService(v.Snapshot, s, v.World.Now)
 	var deployments []deployment
 	for n, d := range slices.Concat([]cluster.Deployment{s.Deployment}, s.Older) {
 		kind := "PRIMARY"

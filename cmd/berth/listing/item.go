@@ -24,7 +24,8 @@ type Service struct {
 	// Deployments counts the revisions that have tasks, Rollout is the state of the newest.
 	Deployments int    `json:"deployments"`
 	Rollout     string `json:"rolloutState"`
-	// State is one word for people: steady, moving, blocked, throttled, failed or changing.
+	// State is one word for people: steady, moving, blocked, throttled, failed, crashing,
+	// unhealthy or changing.
 	State     string    `json:"state"`
 	CreatedAt time.Time `json:"createdAt"`
 }
@@ -96,18 +97,18 @@ type Event struct {
 }
 
 // Services returns the services of a cluster by name, without those that are INACTIVE.
-func Services(snap *snapshot.Snapshot) []Service {
+func Services(snap *snapshot.Snapshot, now time.Time) []Service {
 	out := []Service{}
 	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
 		if s := snap.Services[name]; s.Status != cluster.ServiceInactive {
-			out = append(out, NewService(snap, s))
+			out = append(out, NewService(snap, s, now))
 		}
 	}
 	return out
 }
 
 // NewService returns a service as lists show it.
-func NewService(snap *snapshot.Snapshot, s *cluster.Service) Service {
+func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Service {
 	out := Service{Name: s.Name, Status: string(s.Status), Strategy: string(s.Strategy),
 		Definition: s.Deployment.TaskDefinition, Desired: s.Desired, Deployments: 1 + len(s.Older),
 		Rollout: string(cmp.Or(s.Deployment.State, cluster.RolloutInProgress)), CreatedAt: s.CreatedAt.UTC(),
@@ -131,6 +132,10 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service) Service {
 		out.State = "throttled"
 	case s.Blocked != nil:
 		out.State = "blocked"
+	case isCrashing(snap, s, now):
+		out.State = "crashing"
+	case !s.UnhealthySince.IsZero():
+		out.State = "unhealthy"
 	case s.Moving:
 		out.State = "moving"
 	case out.Running == out.Desired && s.Deployment.IsCompleted():
@@ -139,6 +144,31 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service) Service {
 		out.State = "changing"
 	}
 	return out
+}
+
+// A service's tasks keep ending if at least KeepsEnding of its PRIMARY deployment have ended for one
+// reason within EndsFor.
+const (
+	EndsFor     = 10 * time.Minute
+	KeepsEnding = 3
+)
+
+// HasExited reports whether a task of the service's PRIMARY deployment has exited by itself lately.
+func HasExited(s *cluster.Service, t *cluster.Task, now time.Time) bool {
+	return t.HasEnded() && t.Revision == s.Deployment.ID && now.Sub(t.Stopped.Time()) <= EndsFor &&
+		t.StopCode == cluster.StopContainerExited && !t.Started.IsZero()
+}
+
+// isCrashing reports whether the service's tasks keep exiting by themselves. Their replacements may
+// run at the moment.
+func isCrashing(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) bool {
+	n := 0
+	for _, t := range snap.TasksOf(s.Short) {
+		if HasExited(s, t, now) {
+			n++
+		}
+	}
+	return n >= KeepsEnding
 }
 
 // Tasks returns the tasks of a cluster for which keep holds, by service and id.

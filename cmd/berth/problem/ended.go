@@ -6,15 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"berth/cmd/berth/listing"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
-)
-
-// A service's tasks keep ending if at least keepsEnding of them have ended for one reason within
-// endsFor.
-const (
-	endsFor     = 10 * time.Minute
-	keepsEnding = 3
 )
 
 // ends are tasks of a service that ended lately for one reason.
@@ -41,16 +35,16 @@ func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
 	var exits, refused, unhealthy ends
 	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
 		switch {
-		case !t.HasEnded() || t.Revision != s.Deployment.ID || f.in.Now.Sub(t.Stopped.Time()) > endsFor:
+		case !t.HasEnded() || t.Revision != s.Deployment.ID || f.in.Now.Sub(t.Stopped.Time()) > listing.EndsFor:
 		case t.WasRefused():
 			refused.add(t)
-		case t.StopCode == cluster.StopContainerExited && !t.Started.IsZero():
+		case listing.HasExited(s, t, f.in.Now):
 			exits.add(t)
 		case t.StopCode == cluster.StopByScheduler && strings.Contains(t.Reason, "health checks"):
 			unhealthy.add(t)
 		}
 	}
-	if exits.count >= keepsEnding {
+	if exits.count >= listing.KeepsEnding {
 		f.add(Problem{Kind: TasksExit, Type: "service", Name: s.Name, Count: exits.count,
 			What: fmt.Sprintf("Tasks of service %s keep exiting.", s.Name),
 			Why: fmt.Sprintf("%s of %s exited by themselves within the last 10 minutes, and %d of %d run now. %s",
@@ -58,7 +52,7 @@ func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
 				describeExit(exits.last))}, exits.first,
 			append([]Help{f.stoppedHelp(exits.last)}, f.returnHelp(s)...)...)
 	}
-	if refused.count >= keepsEnding {
+	if refused.count >= listing.KeepsEnding {
 		f.add(Problem{Kind: StartsRefused, Type: "service", Name: s.Name, Count: refused.count,
 			What: fmt.Sprintf("ECS refuses to start tasks of service %s.", s.Name),
 			Why: fmt.Sprintf("It refused %s within the last 10 minutes, and %d of %d run now. %s",
@@ -66,7 +60,7 @@ func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
 			refused.first, append([]Help{f.stoppedHelp(refused.last)},
 				f.startHelp(s.Deployment.TaskDefinition, refused.last.Reason)...)...)
 	}
-	if unhealthy.count >= keepsEnding && c.unhealthy == 0 {
+	if unhealthy.count >= listing.KeepsEnding && c.unhealthy == 0 {
 		f.add(Problem{Kind: TasksUnhealthy, Type: "service", Name: s.Name, Count: unhealthy.count,
 			What: fmt.Sprintf("Tasks of service %s keep failing their health checks.", s.Name),
 			Why: fmt.Sprintf("%s replaced for that within the last 10 minutes, and %d of %d run now. The last one: %s",

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/cmd/berth/listing"
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
 	"berth/shared/operation"
@@ -202,4 +203,35 @@ func TestDaemonWithoutInstances(t *testing.T) {
 	}, problem.NameUnknown, "DAEMON service agent runs on no instance: a rule names what none has.",
 		`No instance has the attribute "role".`, "berth instance --output wide --cluster prod"}
 	c.check(t)
+}
+
+// A service whose tasks keep exiting is crashing in lists, although as many as desired run now.
+func TestACrashingServiceIsNotSteady(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	w.service("web", 1)
+	w.task("web", 1, "n-1")
+	state := func() string {
+		snap := w.snapshot(t)
+		return listing.NewService(snap, snap.Services["web"], w.input.Now).State
+	}
+	for k := range 3 {
+		if got := state(); got != "steady" {
+			t.Errorf("%s after %d exits", got, k)
+		}
+		w.task("web", k+2, "n-1", func(t *cluster.Task) {
+			t.Revision, t.Last, t.StopCode = "ecs-svc/2", cluster.TaskStopped, cluster.StopContainerExited
+			t.Started, t.Stopped = cluster.At(noon), cluster.At(noon.Add(5*time.Minute))
+		})
+	}
+	if got := state(); got != "crashing" {
+		t.Errorf("%s after 3 exits", got)
+	}
+	if all := w.find(t); len(all) != 1 || all[0].Kind != problem.TasksExit {
+		t.Errorf("%+v", all)
+	}
+	w.input.Now = w.input.Now.Add(time.Hour)
+	if got := state(); got != "steady" {
+		t.Errorf("%s an hour later", got)
+	}
 }

@@ -69,7 +69,9 @@ func (f *finder) checkInstances() {
 		f.add(Problem{Kind: InstanceLost, Type: "instance", Name: lost[0], Count: len(lost),
 			What: fmt.Sprintf("The agent of %s is not connected.", whatif.CountNoun(len(lost), "instance")),
 			Why:  describeLost(lost, tasks)}, since,
-			Help{"See what is on it", f.berth("explain instance %s", lost[0])})
+			Help{"See what is on it", f.berth("explain instance %s", lost[0])},
+			Help{"Deregister it if it is gone for good: its tasks are replaced at once", f.aws(
+				"deregister-container-instance --force --container-instance %s", lost[0])})
 	}
 	answer, err := whatif.ExplainCluster(f.in.Snapshot)
 	if err != nil {
@@ -145,9 +147,10 @@ func describeLost(lost []string, tasks int) string {
 	case 0:
 		return text + ", and none run there."
 	case 1:
-		return text + ", and the task there is replaced after the disconnect timeout."
+		return text + ", and the task there is replaced elsewhere once that has lasted for the disconnect timeout."
 	}
-	return fmt.Sprintf("%s, and the %d tasks there are replaced after the disconnect timeout.", text, tasks)
+	return fmt.Sprintf("%s, and the %d tasks there are replaced elsewhere once that has lasted for the disconnect "+
+		"timeout.", text, tasks)
 }
 
 // checkDrains reports DRAINING instances whose tasks do not leave.
@@ -171,13 +174,34 @@ func (f *finder) checkDrains() {
 		if len(reasons) == 0 {
 			continue
 		}
-		help = append(help, Help{"Let it take tasks again", f.aws(
-			"update-container-instances-state --status ACTIVE --container-instances %s", id)})
+		help = append(help, returnToService(f, v.Instance))
 		slices.Sort(reasons)
 		f.add(Problem{Kind: DrainWaits, Type: "instance", Name: id, Count: len(reasons),
 			What: fmt.Sprintf("The drain of instance %s waits for %s.", id, whatif.CountNoun(len(reasons), "task")),
 			Why:  sentence(listReasons(reasons))}, f.drainingSince(v.Instance), help...)
 	}
+}
+
+// returnToService returns what lets a draining instance take tasks again. What drains it by itself, an
+// upgrade or consolidation, would do so again.
+func returnToService(f *finder, i *cluster.Instance) Help {
+	if k := f.in.Capacity; k != nil {
+		for _, name := range slices.Sorted(maps.Keys(k.Updates)) {
+			if u := k.Updates[name]; !u.HasEnded() && u.RemovalOf(i.EC2InstanceID) != nil {
+				return Help{"See the steps of the upgrade that drains it", f.berth("upgrade %s", name)}
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(k.Histories)) {
+			for _, d := range k.Histories[name].Drains {
+				if d.Instance == i.ID && !d.Finished && !d.Cancelled {
+					return Help{"Switch off the consolidation that empties it, which lets it take tasks again",
+						f.berth("consolidate %s --off", name)}
+				}
+			}
+		}
+	}
+	return Help{"Let it take tasks again", f.aws(
+		"update-container-instances-state --status ACTIVE --container-instances %s", i.ID)}
 }
 
 // whyStays says why a task does not leave a DRAINING instance, empty if it will, and what would end

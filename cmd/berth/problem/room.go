@@ -35,7 +35,12 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterPort }) {
 		p.Why += describePortHolders(f.in.Snapshot, s)
 	}
-	kept := describeKeptRoom(f.in.Snapshot, s)
+	kept := ""
+	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
+		return slices.Contains(sizeFilters, r.Filter)
+	}) {
+		kept = describeKeptRoom(f.in.Snapshot, s)
+	}
 	p.Why += kept + describeWaitingLimit(f.in.Snapshot, s)
 	if s.Strategy == cluster.Daemon {
 		text, more := f.describeHeldRoom(s)
@@ -53,6 +58,10 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	help = append(append(help, more...), f.roomHelp(s, d, c, movesHelp)...)
 	f.add(p, s.BlockedSince, help...)
 }
+
+// sizeFilters reject instances for room that may be kept for a DAEMON service. Other filters would
+// reject them without that.
+var sizeFilters = []cluster.Filter{cluster.FilterCPU, cluster.FilterMemory, cluster.FilterENI}
 
 // describePortHolders says whose tasks hold the host ports that the service's tasks need, and on how
 // many instances, those on the most instances first; empty if none does.
@@ -228,18 +237,21 @@ var applicationLimits = map[cluster.Filter]string{
 
 // filterHelp returns what may help against one filter.
 func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHelp bool) []Help {
+	first := func(holds func(*cluster.Instance) bool) string {
+		return f.firstInstance(func(i *cluster.Instance) bool { return holds(i) && mayUseProvider(s, i) })
+	}
 	switch r.Filter {
 	case cluster.FilterStatus:
-		if id := f.firstInstance(isDraining); id != "" {
+		if id := first(isDraining); id != "" {
 			return []Help{{"Let a draining instance take tasks again", f.aws(
 				"update-container-instances-state --status ACTIVE --container-instances %s", id)}}
 		}
 	case cluster.FilterAgent:
-		if id := f.firstInstance(func(i *cluster.Instance) bool { return !i.AgentConnected }); id != "" {
+		if id := first(func(i *cluster.Instance) bool { return !i.AgentConnected }); id != "" {
 			return []Help{{"See what is on a disconnected instance", f.berth("explain instance %s", id)}}
 		}
 	case cluster.FilterUnschedulable:
-		if id := f.firstInstance(isCordoned); id != "" {
+		if id := first(isCordoned); id != "" {
 			return []Help{{"Let an unschedulable instance take tasks again", f.aws(
 				"delete-attributes --attributes name=%s,targetType=container-instance,targetId=%s",
 				cluster.AttributeUnschedulable, id)}}
@@ -259,6 +271,13 @@ func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection, moves
 		}
 	}
 	return []Help{{"See why each instance is rejected", f.berth("explain service %s", s.Name)}}
+}
+
+// mayUseProvider reports whether the service's capacity providers, if it has any, have the instance.
+func mayUseProvider(s *cluster.Service, i *cluster.Instance) bool {
+	return len(s.Providers) == 0 || slices.ContainsFunc(s.Providers, func(share cluster.ProviderShare) bool {
+		return share.Provider == i.CapacityProvider()
+	})
 }
 
 // exceedsInstances says that a task of the service is larger than every instance, so that neither

@@ -188,6 +188,9 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 	})
 	text := u.Corrected()
 	switch {
+	case u.Kind == "attribute" && u.Within == "" && u.Nearest != "":
+		return Help{"Correct the strategy", f.aws("update-service --service %s --placement-strategy %s", s.Name,
+			correctedStrategies(s, u))}
 	case text == "" || u.Kind != "attribute":
 	case !own:
 		return Help{fmt.Sprintf("Register a revision with the constraint %q, and deploy it", text), f.aws(
@@ -214,6 +217,23 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 	return Help{"See what the instances have", f.berth("instance --output wide")}
 }
 
+// correctedStrategies returns the service's placement strategies as arguments, with the nearest
+// attribute.
+func correctedStrategies(s *cluster.Service, u spelling.Unknown) string {
+	var list []string
+	for _, x := range s.Rules.Strategies {
+		if x.Field == "attribute:"+u.Name {
+			x.Field = "attribute:" + u.Nearest
+		}
+		text := "type=" + x.Type
+		if x.Field != "" {
+			text += ",field=" + x.Field
+		}
+		list = append(list, QuoteArgument(text))
+	}
+	return strings.Join(list, " ")
+}
+
 // describeShort says how many tasks a service has.
 func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.Desired, "task"))
@@ -222,12 +242,17 @@ func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 // checkThrottle reports starts that are held back after failures.
 func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 	for _, r := range berthapi.ThrottleOf(s, f.in.Snapshot.Throttle(s.Short)).Revisions {
-		if !r.NextAttemptAt.After(f.in.Now) && c.running >= s.Desired || hasFailed(s, r.Deployment) {
+		isDue := !r.NextAttemptAt.After(f.in.Now)
+		// Once the attempt is due, what stands in its way is room.
+		if isDue && (c.running >= s.Desired || s.Blocked != nil) || hasFailed(s, r.Deployment) {
 			continue
 		}
-		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. The next attempt is at %s.",
-			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition,
-			formatTime(r.NextAttemptAt))
+		next := "The next attempt is at " + formatTime(r.NextAttemptAt)
+		if isDue {
+			next = "The next attempt has been due since " + formatTime(r.NextAttemptAt)
+		}
+		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. %s.",
+			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
 		if r.Reason != "" {
 			why += " Last failure: " + sentence(r.Reason)
 		}
