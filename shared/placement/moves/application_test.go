@@ -295,3 +295,30 @@ func TestBalanceUsesTheInstancesThatAnApplicationMayHave(t *testing.T) {
 		}
 	}
 }
+
+// On a, the application's reservation and a task of another service exceed what a takes: 24 and 1 of 24. The
+// application's task can leave. After that no other task of the application goes there, although a would be
+// no fuller than it was.
+func TestBalanceDoesNotReturnToAnExceededReservation(t *testing.T) {
+	reported := func(m, n int64) oracle.TaskOption {
+		return func(t *cluster.Task) { t.Needs, t.Reported = cluster.Resources{}, map[string]int64{"m": m, "n": n} }
+	}
+	rows := inShop(cluster.Application{Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: 24}}},
+		[]string{"cart"},
+		oracle.Instance("a", oracle.Metric("m", 24), oracle.Metric("n", 100)),
+		oracle.Instance("b", oracle.Metric("n", 100)), oracle.Instance("c", oracle.Metric("n", 100)),
+		oracle.Task("other", "a", oracle.Owner("web"), reported(1, 0)),
+		oracle.Task("leaves", "a", oracle.Owner("cart"), reported(4, 40)),
+		oracle.Task("t1", "b", oracle.Owner("cart"), reported(2, 13)),
+		oracle.Task("t2", "b", oracle.Owner("cart"), reported(2, 13)),
+		oracle.Task("t3", "b", oracle.Owner("cart"), reported(2, 14)))
+	spec := packed("cart")
+	spec.Application = "shop"
+	on := map[string]string{"leaves": "a"}
+	p := planBalance(t, rows, movers(spec), 20_000, 1)
+	for _, m := range p.Moves {
+		if on[m.Task] = m.To; m.To == "a" {
+			t.Errorf("%s moves to a, which has no room for the reservation", m.Task)
+		}
+	}
+}

@@ -357,12 +357,13 @@ func (b *balancing) isWanted(now *Balance) bool {
 
 // MakeMoves makes moves to one instance that the search has ordered, if the problem of moves allows
 // all of them: there is room without the buffer, in ports and devices too, and no rule is broken
-// further.
+// further. A limit that was exceeded at the start is not a measure here: moves that balance come one after
+// the other, so what an earlier one has put right must not be undone.
 func (b *balancing) MakeMoves(tasks []int32, to int32) bool {
 	s, made, before := b.guard, len(b.guard.movedTasks), b.guard.score
 	for _, t := range tasks {
 		domains := b.problem.owners[b.problem.tasks[t].owner].domains
-		if !s.hasRoomFor(stageKeep, t, to) || !keepsNodes(s, t, to) ||
+		if !s.hasRoomFor(stageKeep, t, to) || !keepsLimits(s, t, to) || !keepsNodes(s, t, to) ||
 			domains != nil && !domains.MayMove(int(s.at[t]), int(to)) {
 			s.undoMovesTo(made)
 			s.score = before
@@ -374,6 +375,18 @@ func (b *balancing) MakeMoves(tasks []int32, to int32) bool {
 		if _, apart := separatedBy(s, stageKeep, t); apart {
 			s.undoMovesTo(made)
 			s.score = before
+			return false
+		}
+	}
+	return true
+}
+
+// keepsLimits reports whether the instance is within its limits, without the buffer, with the task there as
+// well. What the task does not add to does not matter.
+func keepsLimits(s *assignment, t, i int32) bool {
+	for _, a := range s.problem.tasks[t].amounts {
+		c, used := s.problem.cellIndex(i, a.dim), usedWith(s, t, i, a)
+		if used > s.problem.unbuffered[c] && used > usedOf(s, c) {
 			return false
 		}
 	}
