@@ -369,23 +369,6 @@ func keepsNodes(s *assignment, t, to int32) bool {
 	return most == 0 || after <= max(most, nodes)
 }
 
-// unavoidableNodes returns how many instances have a task of the application that no move of the
-// search takes away.
-func unavoidableNodes(s *branchSearch, a int32) (nodes int) {
-	mayLeave := make(map[int32]int32, len(s.problem.applications[a].tasks))
-	for _, t := range s.problem.applications[a].tasks {
-		if i := s.at[t]; i >= 0 && s.isUndecided(t) {
-			mayLeave[i]++
-		}
-	}
-	for i, n := range s.uses[a].counted {
-		if n > mayLeave[int32(i)] {
-			nodes++
-		}
-	}
-	return nodes
-}
-
 // gatherCost returns what tasks are compared by as repairs of an application that is on too many
 // instances: those on instances with few of its tasks come first, those that cannot empty theirs last.
 func gatherCost(s *assignment, a, t int32) [2]float64 {

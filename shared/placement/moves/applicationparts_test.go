@@ -147,3 +147,61 @@ func TestNewcomersFillReservations(t *testing.T) {
 		}
 	}
 }
+
+// An application needs as many instances as hold what its tasks use: of 9 in all, 5 and 4 fit on instances that
+// take 6 and 4 beside what stays there. Of a service with one task on each instance it needs one for each task,
+// except where more were at the start.
+func TestFewestInstancesOfAnApplication(t *testing.T) {
+	newSearch := func() *branchSearch {
+		s := &branchSearch{assignment: shopOn(4, 0, 1, 1, 2)}
+		p := s.problem
+		for i := range p.instances {
+			p.instances[i].takesTasks, p.instances[i].givesTasks = true, true
+		}
+		for task, n := range []int64{2, 2, 3, 2} {
+			x := &p.tasks[task]
+			x.amounts = []resourceAmount{{0, n}}
+			p.load[x.initial] += n
+			p.instances[x.initial].tasks = append(p.instances[x.initial].tasks, int32(task))
+		}
+		p.total, p.unbuffered = []int64{6, 5, 3, 2}, []int64{6, 5, 3, 2}
+		return s
+	}
+	expect := func(when string, s *branchSearch, want int) {
+		t.Helper()
+		if got := leastNodes(s, 0); got != want {
+			t.Errorf("%s: at least %d instances, expected %d", when, got, want)
+		}
+	}
+	expect("room for 6, 5, 3 and 2", newSearch(), 2)
+	s := newSearch()
+	s.problem.load[0] += 4 // of another service, which stays
+	expect("room for 5, 3, 2 and 2", s, 3)
+	s = newSearch()
+	s.problem.unbuffered[0] = 20
+	expect("room for all on one", s, 1)
+	s = newSearch()
+	s.problem.owners[0].maxPerInstance = 1
+	expect("one on each instance, but two were on one", s, 3)
+	s = newSearch()
+	s.problem.total, s.problem.unbuffered = make([]int64, 4), make([]int64, 4)
+	expect("no room at all, beyond what is there", s, 3)
+}
+
+// To be on as few instances as in the best solution, an application leaves those with the fewest tasks.
+func TestCostOfGathering(t *testing.T) {
+	s := &branchSearch{assignment: shopOn(3, 0, 1, 1, 1, 2, 2, 2, 2, 2), leastNodes: map[int32]int{0: 1}}
+	s.problem.applications[0].maximumNodes = 1
+	for task := range s.problem.tasks {
+		s.problem.tasks[task].cost = 1
+	}
+	s.problem.tasks[0].cost = 9
+	v, bound := openViolation{kind: scatteredApplication}, score{}
+	for nodes, want := range map[int][2]int{1: {8, 4}, 2: {3, 1}, 3: {0, 0}} {
+		s.bestScore = score{}
+		s.bestScore.rules[alwaysBinding].count = nodes - 1
+		if cost, moves := gatheringCost(s, v, bound); cost != want[0] || moves != want[1] {
+			t.Errorf("with %d instances in the best solution: %d moves of cost %d, expected %v", nodes, moves, cost, want)
+		}
+	}
+}

@@ -18,6 +18,12 @@ func (s *branchSearch) lowerBound() score {
 		addUnavoidable(s, v, &out)
 	}
 	for _, v := range s.focus {
+		if v.kind == scatteredApplication {
+			cost, moves := gatheringCost(s, v, out)
+			if out.cost, out.moves = out.cost+cost, out.moves+moves; moves > 0 {
+				break
+			}
+		}
 		if need := requiredRelief(s, v, out); need > 0 {
 			cost, moves := coverCost(s, v, need, s.bestScore.cost-out.cost)
 			out.cost += cost
@@ -95,7 +101,8 @@ func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 		addCellExcess(s, out, v, removableLoad(s, v), 1)
 	case scatteredApplication:
 		most := s.problem.applications[v.application].maximumNodes
-		out.rules[alwaysBinding].addViolations(max(0, unavoidableNodes(s, v.application)-most), 0)
+		nodes := max(unavoidableNodes(s, v.application), leastNodes(s, v.application))
+		out.rules[alwaysBinding].addViolations(max(0, nodes-most), 0)
 	case faultDomains, upgradeDomains:
 		if s.undecidedCount[v.owner] == 0 {
 			addCurrent(s, v, out)

@@ -6,12 +6,16 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/placement/moves"
+	"berth/tests/oracle"
 )
 
 // drawNode draws a node of a search: some tasks have moved, and at most three are undecided.
 func drawNode(t *rapid.T) *moves.BoundTrial {
 	draw := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "drawn") }
 	x, _ := drawTrial(t)
+	if rapid.IntRange(0, 2).Draw(t, "application") == 0 {
+		x = trialIn(t, oracle.GenApplicationWorld(t, 4, 6))
+	}
 	b := moves.NewBoundTrial(x)
 	for range rapid.IntRange(0, 2).Draw(t, "moves") {
 		if !x.Move(draw) {

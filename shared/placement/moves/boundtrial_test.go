@@ -42,13 +42,16 @@ func (b *BoundTrial) undecided() (out []int32) {
 	return out
 }
 
-// completions returns the scores of all ways to go on: each undecided task stays or goes anywhere.
+// completions returns the scores of all ways to go on in which nothing that binds is worse than it was: each
+// undecided task stays or goes anywhere.
 func (b *BoundTrial) completions() (all []score) {
 	s := b.search
 	var place func(rest []int32)
 	place = func(rest []int32) {
 		if len(rest) == 0 {
-			all = append(all, s.score)
+			if _, must, worse := findWorsened(s.assignment, s.stage); !worse || !must {
+				all = append(all, s.score)
+			}
 			return
 		}
 		s.setDecision(rest[0], pinned)
@@ -70,7 +73,7 @@ func (b *BoundTrial) completions() (all []score) {
 
 // TakeBest makes one of the ways to go on the best solution so far.
 func (b *BoundTrial) TakeBest(draw func(n int) int) {
-	all := b.completions()
+	all := append(b.completions(), b.search.bestScore)
 	slices.SortFunc(all, func(x, y score) int { return b.search.compareScores(&x, &y) })
 	b.search.bestScore = all[draw(len(all))]
 }

@@ -18,6 +18,11 @@ func drawTrial(t *rapid.T) (*moves.Trial, *oracle.MoveWorld) {
 	if rapid.Bool().Draw(t, "attached") {
 		w = oracle.GenAffinityWorld(t, 4, 6)
 	}
+	return trialIn(t, w), w
+}
+
+// trialIn draws the rest of a trial in the world.
+func trialIn(t *rapid.T, w *oracle.MoveWorld) *moves.Trial {
 	startFirst := rapid.Bool().Draw(t, "start first")
 	for name, m := range w.Owners {
 		m.StartFirst = startFirst
@@ -29,7 +34,7 @@ func drawTrial(t *rapid.T) (*moves.Trial, *oracle.MoveWorld) {
 		r = &placement.Request{Spec: first.Spec, Target: first.Target, Count: w.Newcomers}
 	}
 	e := moves.NewPlanner(placement.New(w.Snapshot(1)))
-	return moves.NewTrial(e, moves.Request{Owners: w.Owners}, r), w
+	return moves.NewTrial(e, moves.Request{Owners: w.Owners}, r)
 }
 
 // Whatever tasks move, the score is what its definition says. Undone, the moves leave nothing

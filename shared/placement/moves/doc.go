@@ -11,8 +11,8 @@
 //   - watch.go knows from the engine's changes whether anything can be broken at all
 //   - build.go and scope.go copy what matters from the snapshot into a problem (problem.go)
 //   - findviolations.go lists what is broken
-//   - search.go tries every way in a small problem, and bound.go cuts off what cannot win;
-//     localsearch.go and clear.go look near each violation in a large one
+//   - search.go tries every way in a small problem, and bound.go and gatherbound.go cut off what
+//     cannot win; localsearch.go and clear.go look near each violation in a large one
 //   - assignment.go keeps the score as tasks move; guard.go says what a move may not make worse;
 //     affinity.go and application.go know the rules about tasks of several owners
 //   - sequence.go orders the moves, explain.go says why each is made

@@ -17,9 +17,10 @@ type branchSearch struct {
 	forRoom     bool            // newcomers are to be placed, not rules repaired
 	outside     score           // violations that are not in focus
 	budget      int
-	steps       int // left
-	displaced   int // moves on the path that make room for others
-	movesBefore int // moves made before the search
+	steps       int           // left
+	displaced   int           // moves on the path that make room for others
+	movesBefore int           // moves made before the search
+	leastNodes  map[int32]int // per application: see [leastNodes]
 
 	bestScore score
 	found     []plannedMove // the best solution
