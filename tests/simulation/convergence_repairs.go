@@ -68,7 +68,7 @@ func (w *World) failIfMovable(s *cluster.Service, spec *invariant.TaskSpec, t *c
 	}
 	without := map[string]bool{t.ID: true}
 	for _, i := range w.instances() {
-		if i.ID == t.Instance || c.WhyRejected(&grown, i,
+		if i.ID == t.Instance || !c.TakesReservation(spec, i) || c.WhyRejected(&grown, i,
 			invariant.RoomQuery{Without: without, Unbuffered: true}) != "" || spec.Policy != "" &&
 			c.WouldBreakDomainRule(spec, without, i.ID) {
 			continue

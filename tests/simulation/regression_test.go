@@ -87,6 +87,7 @@ var wholeRegressions = []struct {
 }{
 	{Run{Seed: 100218}, "moves made room for one that could not begin, and zones were balanced by moving the tasks back, forever"},
 	{Run{Seed: 100820}, "the check of stopped targets forgot that a clock which has jumped ahead waits no longer"},
+	{Run{Seed: 705143, Balance: true}, "the check of repairs moved tasks of an application to where less fits than it reserves"},
 	{Run{Seed: 100651, LoseEvents: true}, "the check of waiting tasks forgot what instances keep for a DAEMON service"},
 }
 

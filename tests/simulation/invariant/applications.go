@@ -234,3 +234,15 @@ func (h *RowHistory) IsScattered(spec *TaskSpec, t *cluster.Task) bool {
 	return limited && a.MaximumNodes > 0 && n > a.MaximumNodes &&
 		len(h.useOfApplication(spec.Rules.Application, map[string]bool{t.ID: true}).instances) < n
 }
+
+// TakesReservation reports whether the instance takes all that the spec's application reserves on each of
+// its instances. Where it takes less, because a reservation was raised, no task moves.
+func (h *RowHistory) TakesReservation(spec *TaskSpec, i *cluster.Instance) bool {
+	a, _ := h.limitsOf(spec)
+	for name, m := range a.Metrics {
+		if unbuffered, _ := metricLimits(h.ConfigurationRow(), i, name); m.Reservation > unbuffered && h.ConfigurationRow().Priorities.Capacity >= 0 {
+			return false
+		}
+	}
+	return true
+}
