@@ -194,7 +194,8 @@ func (b *balancing) addSearchServices(out *rebalance.Problem) {
 		if i == task.initial {
 			return true
 		}
-		if a := p.owners[task.owner].application; a != noApplication && mayJoin[a] != nil && !mayJoin[a][i] {
+		if a := p.owners[task.owner].application; a != noApplication && mayJoin[a] != nil && !mayJoin[a][i] &&
+			p.applications[a].initial.counted[task.initial] > 1 { // one alone takes its place along
 			return false
 		}
 		return p.canHostTaskOf(task.owner, i) && !p.lacksReservation(task.owner, i) &&
@@ -395,7 +396,8 @@ func keepsLimits(s *assignment, t, i int32) bool {
 
 // nodesOfApplications returns which instances the tasks of each application may be on after a search,
 // which does not know how many there may be: those with its tasks and, as long as there may be more, the
-// ones with the fewest tasks. An application without such a limit has nil.
+// ones with the fewest tasks. A task alone on its instance may go anywhere. An application without such a limit
+// has nil.
 func (b *balancing) nodesOfApplications() [][]bool {
 	p := b.problem
 	out := make([][]bool, len(p.applications))
