@@ -16,7 +16,7 @@ import (
 // the real AWS CLI against a `berth up` of their own.
 type story struct {
 	path string
-	// flags are those of `berth up`.
+	// flags are those of `berth up`; FOLDER is a new data folder.
 	flags string
 	// files stand in the folder in which the commands run.
 	files map[string]string
@@ -176,6 +176,11 @@ var stories = []story{
 		},
 		checks: map[string]func(*testing.T, string){"aws autoscaling create-or-update-tags": says()},
 	},
+	{path: "docs/running.md", flags: "--data FOLDER", before: makeWeb, checks: map[string]func(*testing.T, string){
+		"berth status":  says("Nothing is wrong in cluster default"),
+		"berth restore": says("restored"),
+		"berth doctor":  says("ok"),
+	}},
 	{path: "docs/services.md", flags: "--ephemeral", settle: true, checks: map[string]func(*testing.T, string){
 		"go run ./cmd/berth throttle web":     says("web"),
 		"aws ecs list-service-deployments":    says(`"serviceDeploymentArn"`),
@@ -284,6 +289,9 @@ var untold = map[string]map[string]string{
 		"berth replay": longRun, "berth replay --compress 20000": longRun,
 		"berth replay --compress 20000 --scale both --days 14": longRun,
 	},
+	"docs/running.md": {
+		"berth doctor --stack berth": onAWS,
+	},
 	"docs/simulation.md": {
 		"make simulate SEEDS=1000": runsTests, "make simulate FROM=663 SEEDS=500": runsTests,
 		"make simulate SEED=42": runsTests, "make soak HOURS=1": runsTests,
@@ -366,7 +374,8 @@ func (s story) run(t *testing.T, bin string) {
 			t.Fatal(err)
 		}
 	}
-	endpoint := runBerth(t, bin, strings.Fields(s.flags)...)
+	flags := strings.ReplaceAll(s.flags, "FOLDER", filepath.Join(t.TempDir(), "data"))
+	endpoint := runBerth(t, bin, strings.Fields(flags)...)
 	shell.env = append(shell.env, "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",
 		"AWS_DEFAULT_REGION=us-east-1", "PATH="+filepath.Dir(bin)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	for _, command := range s.before {

@@ -152,14 +152,17 @@ func (b *browser) evaluate(t *testing.T, expression string) string {
 	return text
 }
 
-// await waits until the page is loaded, with its styles, and contains a text.
+// pageText is the text of a page that has loaded: until then it may lack its style.
+const pageText = "document.readyState === 'complete' ? document.body.innerText : ''"
+
+// await waits until the page, with its style, contains a text.
 func (b *browser) await(t *testing.T, text string) {
 	t.Helper()
 	pause := time.NewTicker(50 * time.Millisecond)
 	defer pause.Stop()
 	page := ""
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-pause.C {
-		if page = b.evaluate(t, "document.readyState === 'complete' ? document.body.innerText : ''"); strings.Contains(page, text) {
+		if page = b.evaluate(t, pageText); strings.Contains(page, text) {
 			return
 		}
 	}
