@@ -194,12 +194,13 @@ func countTasks(view *clusterView, s *cluster.Service) {
 
 // unhealthySince returns since when tasks of the service are RUNNING and unhealthy, zero if none is.
 func unhealthySince(view *clusterView, s *cluster.Service) time.Time {
+	targets := view.snap.Targets(s.Short)
 	for _, t := range view.snap.TasksOf(s.Short) {
 		if !t.IsActive() || t.Last != cluster.TaskRunning {
 			continue
 		}
-		target := view.snap.Target(s.Short, t.ID)
-		if t.Health != cluster.Unhealthy && (target == nil || target.WorstHealth() != cluster.Unhealthy) {
+		if t.Health != cluster.Unhealthy &&
+			(len(targets) == 0 || targets[t.ID] == nil || targets[t.ID].WorstHealth() != cluster.Unhealthy) {
 			continue
 		}
 		if s.UnhealthySince.IsZero() {
