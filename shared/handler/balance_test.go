@@ -239,3 +239,19 @@ func TestBalancingTakesReportedLoadsAlong(t *testing.T) {
 	}
 	want(t, "moves", len(w.ecs.starts)-before, 1)
 }
+
+// Balancing goes on after its first moves as long as it gains a little, although a plan that only began
+// with that would not be made. The moves come in several plans, because few tasks move at once.
+func TestBalancingContinuesWhatItBegan(t *testing.T) {
+	w := newWorld(t)
+	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+		Head: cluster.Head{Cluster: prod}, Rebalancing: &cluster.Rebalancing{Enabled: true, MovesAtOnce: 2}}), nil)
+	w.instances("i", 7, 65536, 65536)
+	_, err := w.ruled(120, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 10, Weight: cluster.WeightHigh}},
+		Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}})
+	want(t, "error", err, nil)
+	w.advance(15 * time.Minute)
+	w.instances("j", 1, 65536, 65536)
+	w.advance(50 * time.Minute)
+	want(t, "most tasks of an instance", w.fullest(), 17) // 18 if each plan had to gain as much as the first
+}
