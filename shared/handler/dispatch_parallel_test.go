@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +27,9 @@ func (e *lockedECS) call(f func()) {
 	e.calling++
 	e.most = max(e.most, e.calling)
 	e.mu.Unlock()
-	time.Sleep(time.Millisecond)
+	for range 1000 {
+		runtime.Gosched()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.calling--
@@ -54,7 +57,9 @@ func (e *lockedECS) ListTasks(ctx context.Context, f cluster.TaskFilter) (ids []
 	return ids, err
 }
 
-func (e *lockedECS) DescribeTasks(ctx context.Context, clusterName string, ids []string) (tasks []cluster.ECSTask, err error) {
+func (e *lockedECS) DescribeTasks(
+	ctx context.Context, clusterName string, ids []string,
+) (tasks []cluster.ECSTask, err error) {
 	e.call(func() { tasks, err = e.ECS.DescribeTasks(ctx, clusterName, ids) })
 	return tasks, err
 }
