@@ -31,15 +31,17 @@ const receivesPerQueue = 5 * 24 * 60 * 60 / 20 // a day
 
 // Day is what an idle installation uses in a day.
 type Day struct {
-	Functions map[string]*FunctionDay
-	Queues    int // that Lambda reads
-	Providers int // capacity providers with managed scaling
+	Functions     map[string]*FunctionDay
+	Queues        int // that Lambda reads
+	Providers     int // capacity providers with managed scaling
+	QueueRequests int // beside Lambda's polling
 }
 
 // FunctionDay is what one function uses in a day.
 type FunctionDay struct {
 	Memory      float64 // GB
 	Invocations int
+	Unscheduled int // invocations of no schedule
 	ReadUnits   float64
 	WriteUnits  float64
 	Requests    int64          // to the table
@@ -65,16 +67,32 @@ func (f *FunctionDay) Dollars() float64 {
 		metrics += f.Calls[operation]
 	}
 	p := ListPrices
-	return float64(f.Invocations)*(p.Invocation+scheduleTick) + f.Memory*f.seconds()*p.GBSecond +
-		f.ReadUnits*p.ReadUnit + f.WriteUnits*p.WriteUnit + float64(metrics)*metricRequest
+	return float64(f.Invocations)*p.Invocation + float64(f.Invocations-f.Unscheduled)*scheduleTick +
+		f.Memory*f.seconds()*p.GBSecond + f.ReadUnits*p.ReadUnit + f.WriteUnits*p.WriteUnit + float64(metrics)*metricRequest
 }
 
-// Schedules is the price of all that the schedules cause in a day.
+// Schedules is the price of all that functions do in a day. On an idle day schedules cause all of it.
 func (d Day) Schedules() (dollars float64) {
 	for _, f := range d.Functions {
 		dollars += f.Dollars()
 	}
 	return dollars
+}
+
+// Total is the price of all that functions and queues do in a day, without what a day without them
+// would cost as well.
+func (d Day) Total() float64 { return d.Schedules() + float64(d.QueueRequests)*ListPrices.QueueRequest }
+
+// Sums returns what all functions use together.
+func (d Day) Sums() (sum FunctionDay) {
+	for _, f := range d.Functions {
+		sum.Invocations += f.Invocations
+		sum.Unscheduled += f.Unscheduled
+		sum.ReadUnits += f.ReadUnits
+		sum.WriteUnits += f.WriteUnits
+		sum.Requests += f.Requests
+	}
+	return sum
 }
 
 // Polling is the price of Lambda's own polls of the queues in a day.

@@ -76,11 +76,16 @@ func (c *idleClusters) execute(function string, run func(context.Context), done 
 	run(context.Background())
 	after := c.Store.Usage()
 	c.current = nil
+	f.addUsage(before, after)
+	done(false)
+}
+
+// addUsage counts an invocation, with what the table bills for it.
+func (f *FunctionDay) addUsage(before, after embedded.Usage) {
 	f.Invocations++
 	f.ReadUnits += after.ReadUnits - before.ReadUnits
 	f.WriteUnits += after.WriteUnits - before.WriteUnits
 	f.Requests += after.Requests - before.Requests
-	done(false)
 }
 
 func (c *idleClusters) countCall(operation string) {
@@ -127,8 +132,13 @@ func (c *idleClusters) call(path, target, body string) {
 
 func (c *idleClusters) addGroup(name, clusterName string, desired int) string {
 	c.t.Helper()
+	return c.addGroupUpTo(name, clusterName, desired, 20)
+}
+
+func (c *idleClusters) addGroupUpTo(name, clusterName string, desired, most int) string {
+	c.t.Helper()
 	arn, err := c.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: name, Cluster: clusterName,
-		Machine: ec2.Machine{Type: "m5.large"}, Max: 20, Desired: desired, Protects: true,
+		Machine: ec2.Machine{Type: "m5.large"}, Max: most, Desired: desired, Protects: true,
 		Tags: map[string]string{handler.OwnerTag: installation.Name}})
 	if err != nil {
 		c.t.Fatal(err)
@@ -157,8 +167,17 @@ func (c *idleClusters) addCluster(name string, scaled bool) {
 
 func (c *idleClusters) scale(name string) {
 	c.t.Helper()
+	c.addProvider(name, c.addGroup("scaled-"+name, name, 0))
+	c.addGroup("nodes-"+name, name, 2)
+	c.call("/clusters/"+name+"/node-groups", "", `{"nodegroupName":"nodes","subnets":["subnet-1"],"nodeRole":"r",
+		"scalingConfig":{"minSize":0,"maxSize":20,"desiredSize":2},"tags":{"berth:auto-scaling-group":"nodes-`+name+`"}}`)
+}
+
+// addProvider makes the group "scaled-NAME" the capacity provider, with managed scaling, of a cluster.
+func (c *idleClusters) addProvider(name, groupARN string) {
+	c.t.Helper()
 	p := &cluster.CapacityProvider{Name: "p-" + name, Group: "scaled-" + name, Protection: true, Draining: true,
-		GroupARN: c.addGroup("scaled-"+name, name, 0), Scaling: cluster.DefaultScaling}
+		GroupARN: groupARN, Scaling: cluster.DefaultScaling}
 	p.Scaling.Enabled = true
 	if _, err := c.API.CapacityProviders.CreateCapacityProvider(c.t.Context(), p); err != nil {
 		c.t.Fatal(err)
@@ -167,9 +186,6 @@ func (c *idleClusters) scale(name string) {
 		[]cluster.ProviderShare{{Provider: p.Name, Weight: 1}}); err != nil {
 		c.t.Fatal(err)
 	}
-	c.addGroup("nodes-"+name, name, 2)
-	c.call("/clusters/"+name+"/node-groups", "", `{"nodegroupName":"nodes","subnets":["subnet-1"],"nodeRole":"r",
-		"scalingConfig":{"minSize":0,"maxSize":20,"desiredSize":2},"tags":{"berth:auto-scaling-group":"nodes-`+name+`"}}`)
 }
 
 func (c *idleClusters) run(d time.Duration) { c.Loop.RunUntil(c.Loop.Now().Add(d)) }
