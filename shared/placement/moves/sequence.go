@@ -106,6 +106,7 @@ func (q *sequencer) movesAwaited(step plannedMove) []int {
 		for _, n := range leaving {
 			load += q.problem.tasks[q.out[n].task].amountOf(a.dim)
 		}
+		load += q.reservedUntilLeft(step, a, leaving)
 		if load > q.loadLimit(q.stage, step.task, c, a.dim) {
 			return leaving
 		}
@@ -117,6 +118,33 @@ func (q *sequencer) movesAwaited(step plannedMove) []int {
 		}
 	}
 	return nil
+}
+
+// reservedUntilLeft returns how much more of the destination applications reserve, beside the loads of
+// their tasks, while the moves that leave it have not ended: an application keeps its reservation until
+// its last task has left, and less of it is unused while more of its tasks are there.
+func (q *sequencer) reservedUntilLeft(step plannedMove, a resourceAmount, leaving []int) (more int64) {
+	byApplication := map[int32]int64{} // loads of the tasks that leave
+	for _, n := range leaving {
+		t := q.out[n].task
+		if app := q.problem.applicationOf(t); app != noApplication && q.problem.levels.capacity >= 0 {
+			byApplication[app] += q.problem.tasks[t].amountOf(a.dim)
+		}
+	}
+	for app, load := range byApplication {
+		for l, r := range q.problem.applications[app].reservations {
+			if r.dim != a.dim {
+				continue
+			}
+			now, there := unusedReservation(q.assignment, app, step.to, l), q.uses[app].loads[l][step.to]
+			if q.problem.applicationOf(step.task) == app {
+				there += a.amount
+				now = max(0, r.onInstance[step.to]-there)
+			}
+			more += max(0, r.onInstance[step.to]-there-load) - now
+		}
+	}
+	return more
 }
 
 // domainPredecessors returns the owner's earlier moves without which this one would break a domain
