@@ -154,7 +154,7 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 	if n == nil || u == nil || g == nil || n.isLeavingGroup() {
 		return
 	}
-	if known := n.row != nil && c.checker.InstanceRows[n.row.ID] != nil; known && (n.isServing() || n.isDraining()) {
+	if c.isKnownConnected(n) && (n.isServing() || n.isDraining()) {
 		c.takenNodes[n.ID] = true
 		c.Loop.After(u.Timeouts.Terminate, func() { delete(c.takenNodes, n.ID) }) // the update waits no longer
 	}
@@ -168,6 +168,16 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 			c.Loop.Now().Sub(c.grewAt), u.ID)
 	}
 	c.checkTasksOn(n, u)
+}
+
+// isKnownConnected reports whether Berth has recorded that the node's agent is connected. If the agent has
+// only just connected again, the node is broken for Berth, and nothing is taken out of service.
+func (c *upgradeChecker) isKnownConnected(n *node) bool {
+	if n.row == nil {
+		return false
+	}
+	row := c.checker.InstanceRows[n.row.ID]
+	return row != nil && row.AgentConnected
 }
 
 // checkTasksOn checks that a terminated node has no tasks, unless by force (N4, invariant 7). A

@@ -42,6 +42,7 @@ var upgradeRegressions = []struct {
 	{502969, "the check of sizes forgot that an update had left nodes to managed scaling, which had only planned more"},
 	{100597, "the check of zones forgot that a maximum that is restored takes nodes that managed scaling had kept"},
 	{100492, "the check of the minute without tasks forgot that the update's clock had jumped"},
+	{100974, "the check of availability knew of an agent that had connected again before Berth could know it"},
 	{800077, "a start that no event told of was taken for none, because ECS had forgotten the task an hour after it stopped"},
 }
 
