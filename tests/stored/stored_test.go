@@ -81,7 +81,7 @@ var holds = []string{"meta *state.Meta.HeldUntil"}
 // drainingSince is since when an instance drains, which the first two versions did not write down.
 var drainingSince = []string{"instance# *cluster.Instance.DrainingAt"}
 
-// problemTimes are since when users are told that something lasts, which the first two versions did
+// problemTimes are since when users are told that something lasts, which the first three versions did
 // not write down.
 var problemTimes = []string{"instance# *cluster.Instance.AttributesChangedAt",
 	"service# *cluster.Service.ServiceTimes", "service# *cluster.Service.ServiceTimes.UnhealthySince",

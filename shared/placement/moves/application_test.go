@@ -322,3 +322,20 @@ func TestBalanceDoesNotReturnToAnExceededReservation(t *testing.T) {
 		}
 	}
 }
+
+// The application has reserved all of a until its task has left, so the task of web that takes its place
+// waits for that, although the application's task takes nothing there.
+func TestMovesWaitForAReservationToEnd(t *testing.T) {
+	web := &placement.Spec{Owner: "web", PerInstance: 1}
+	rows := inShop(cluster.Application{Metrics: map[string]cluster.ApplicationMetric{"m": {Reservation: 8}}},
+		[]string{"cart"},
+		oracle.Instance("a", oracle.Metric("m", 6)), oracle.Instance("b"), oracle.Instance("c"),
+		oracle.Task("cart-1", "a", oracle.Owner("cart"), func(t *cluster.Task) { t.Reported = nil }),
+		oracle.Task("web-1", "b", oracle.Load(1)), oracle.Task("web-2", "b", oracle.Load(1)),
+		oracle.Task("web-3", "c", oracle.Load(1)))
+	p := plan(rows, movers(web, &placement.Spec{Owner: "cart", PerInstance: 1, Application: "shop"}))
+	if len(p.Moves) != 2 || p.Moves[0].Task != "cart-1" || p.Moves[1].To != "a" ||
+		!slices.Equal(p.Moves[1].After, []int{0}) {
+		t.Errorf("moves are %+v", p.Moves)
+	}
+}
