@@ -51,6 +51,15 @@ func pendingRemovals(u *cluster.Update, v *view) (pending []cluster.NodeRemoval)
 	return pending
 }
 
+// EndsRelease reports whether next no longer removes a node that u removes and that is still there: by its
+// row it is back in service.
+func EndsRelease(u, next *cluster.Update, instances []Instance) bool {
+	return slices.ContainsFunc(u.Removals, func(w cluster.NodeRemoval) bool {
+		return next.RemovalOf(w.Instance) == nil &&
+			slices.ContainsFunc(instances, func(i Instance) bool { return i.ID == w.Instance })
+	})
+}
+
 // advanceRemoval takes one node a step further, and reports false if its tasks do not leave in
 // time.
 func advanceRemoval(u *cluster.Update, v *view, w cluster.NodeRemoval) (next cluster.NodeRemoval, ok bool) {

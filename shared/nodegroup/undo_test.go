@@ -306,3 +306,29 @@ func TestWhenAStepEnds(t *testing.T) {
 		}
 	}
 }
+
+// A node of which the update takes no more care, and which is still there, was put back into service. One
+// that has gone was not.
+func TestEndsRelease(t *testing.T) {
+	u := begunAt(cluster.PhaseRestore, func(u *cluster.Update) {
+		u.Removals = []cluster.NodeRemoval{{Instance: "i-1", Step: cluster.StepRelease}, {Instance: "i-2", Step: cluster.StepDrain}}
+	})
+	only := func(id string) *cluster.Update {
+		next := *u
+		next.Removals = slices.DeleteFunc(slices.Clone(u.Removals),
+			func(w cluster.NodeRemoval) bool { return w.Instance != id })
+		return &next
+	}
+	both := []nodegroup.Instance{node("i-1", false), node("i-2", false)}
+	for name, c := range map[string]struct {
+		next *cluster.Update
+		now  []nodegroup.Instance
+		want bool
+	}{
+		"AllContinue": {u, both, false}, "OneIsBack": {only("i-2"), both, true}, "OneHasGone": {only("i-2"), both[1:], false},
+	} {
+		if got := nodegroup.EndsRelease(u, c.next, c.now); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

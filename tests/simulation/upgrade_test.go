@@ -43,6 +43,7 @@ var upgradeRegressions = []struct {
 	{100597, "the check of zones forgot that a maximum that is restored takes nodes that managed scaling had kept"},
 	{100492, "the check of the minute without tasks forgot that the update's clock had jumped"},
 	{100974, "the check of availability knew of an agent that had connected again before Berth could know it"},
+	{101931, "a node was left DRAINING: the drain had not been recorded, so its release seemed to be over"},
 	{800077, "a start that no event told of was taken for none, because ECS had forgotten the task an hour after it stopped"},
 }
 

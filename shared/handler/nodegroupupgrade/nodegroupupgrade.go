@@ -173,9 +173,9 @@ func (h *Handler) advanceOnce(
 	return actions, again || err == nil && nodegroup.AwaitsRoom(next) && !nodegroup.AwaitsRoom(u), err
 }
 
-// decideNext decides what comes next. Before the update ends, it asks ECS about the nodes and
-// decides again: a change that no event has reported, such as one by a call that timed out, must
-// not be left behind.
+// decideNext decides what comes next. Before the update ends, or takes a node for back in service, it
+// asks ECS about the nodes and decides again: a change that no event has reported, such as one by a
+// call that timed out, must not be left behind.
 func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (
 	next *cluster.Update, actions []nodegroup.Action, seen *observation, err error,
 ) {
@@ -187,7 +187,7 @@ func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *clust
 			u = nodegroup.Fail(u, nodegroup.GroupGoneError(g.AutoScalingGroup))
 		}
 		next, actions = nodegroup.Next(u, seen.group, seen.instances, h.Clock.Now())
-		if seen.isGone || !next.HasEnded() || attempt > 0 {
+		if seen.isGone || !next.HasEnded() && !nodegroup.EndsRelease(u, next, seen.instances) || attempt > 0 {
 			return next, actions, seen, nil
 		}
 		if err := h.refreshNodes(ctx, g.Cluster, seen.instances); err != nil {
