@@ -9,12 +9,12 @@ import (
 // firstSeeds are the seeds that find bugs which few seeds find. The search begins there, and goes
 // through all seeds if another one finds the bug now.
 var firstSeeds = map[Bug]uint64{
-	DropVersionCheck: 12, CountStopped: 4, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
-	UseBuffer: 102, FreePortTwice: 68, CountPairTwice: 15, IgnoreLoads: 1094, RollBackToFailed: 27, KeepThrottle: 496,
+	DropVersionCheck: 12, CountStopped: 20, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
+	UseBuffer: 165, FreePortTwice: 68, CountPairTwice: 184, IgnoreLoads: 1094, RollBackToFailed: 27, KeepThrottle: 187,
 	NarrowSilently: 293, KeepDeleted: 29, ReplaceOthers: 5, BalanceUnasked: 31, LimitEachPlan: 183,
-	CommitStale: 12, TrustStale: 4, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
-	IgnoreMassUnhealthiness: 23, IgnoreTaint: 1, TolerateOtherKey: 1, KeepEvicted: 15,
-	IgnoreMaximumNodes: 102, IgnoreNodeCapacity: 975, IgnoreTotalCapacity: 910, IgnoreReservation: 989,
+	CommitStale: 176, TrustStale: 122, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 48,
+	IgnoreMassUnhealthiness: 23, IgnoreTaint: 13, TolerateOtherKey: 1, KeepEvicted: 15,
+	IgnoreMaximumNodes: 224, IgnoreNodeCapacity: 975, IgnoreTotalCapacity: 910, IgnoreReservation: 989,
 	IgnoreThrottle: 4, IgnoreGap: 402, NeverResetThrottle: 407,
 }
 
