@@ -163,6 +163,11 @@ func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 	case state.DueHost:
 		c.agents[d.Subject] = true
 		c.addServicesOn(snap.Instances[d.Subject])
+	case state.DueSweep:
+		c.addAll(snap)
+		for name := range snap.Services {
+			c.services[name] = true
+		}
 	}
 }
 

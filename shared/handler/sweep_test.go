@@ -170,6 +170,37 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 	})
 }
 
+// Placement learns of a task that a sweep has recorded, wherever the sweep is cut off. If it kept
+// counting the task, no DAEMON task would leave the instance once that drains.
+func TestSweep_TellsPlacementWhereverItIsCutOff(t *testing.T) {
+	for writes := 0; ; writes++ {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.pump()
+		r := w.run(t, operation.SubmitTasks{TaskDefinition: "web"})
+		w.advance(2 * time.Minute)
+		w.ecs.mute = true
+		w.ecs.exit(w.task(r.Tasks[0]).ECSID, 0)
+		dying := &dyingState{Store: w.store, writes: writes}
+		w.observer.State = dying
+		_ = w.observer.RunSchedule(ctx, "sweep")
+		w.observer.State, w.ecs.mute = w.store, false
+		w.advance(5 * time.Minute)
+		w.sweep()
+		w.advance(5 * time.Minute)
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+		w.advance(time.Minute)
+		if on := placed(w.with(cluster.TaskRunning)); len(on) > 0 {
+			t.Fatalf("after %d writes of the sweep: %v", writes, on)
+		}
+		if dying.writes >= 0 { // it was not cut off
+			want(t, "writes of a sweep", writes, 3)
+			return
+		}
+	}
+}
+
 func TestSweep_Tasks(t *testing.T) {
 	t.Run("AreWrittenOffOnlyAfterSettling", func(t *testing.T) {
 		w := newWorld(t)

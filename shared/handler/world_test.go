@@ -218,11 +218,7 @@ func passesToPlacement(r state.Record) bool {
 		return r.New != nil && row.Stamp != 0
 	case *cluster.Instance:
 		return r.New != nil
-	case *cluster.Task:
-		return r.New != nil && (row.Last == cluster.TaskStopped || row.Last != "" &&
-			row.Desired == cluster.TaskRunning ||
-			row.StopCode == cluster.StopUserInitiated)
-	case *state.Request:
+	case *state.Inbox, *state.Request:
 		return r.Op == state.Insert
 	case *cluster.Target:
 		return r.Op != state.Insert

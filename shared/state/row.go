@@ -220,6 +220,9 @@ const (
 	DueScaling DueKind = "scaling"
 	// DueInstance makes task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
+	// DueSweep makes placement load the cluster anew and look at all of it: a sweep has recorded
+	// tasks, and may have been cut off before it told placement.
+	DueSweep DueKind = "sweep"
 	// DueNodeGroup makes dispatch wake node-group-upgrade: a wait of a node group's update is over.
 	DueNodeGroup DueKind = "node-group"
 )

@@ -44,6 +44,7 @@ var upgradeRegressions = []struct {
 	{100492, "the check of the minute without tasks forgot that the update's clock had jumped"},
 	{100974, "the check of availability knew of an agent that had connected again before Berth could know it"},
 	{101931, "a node was left DRAINING: the drain had not been recorded, so its release seemed to be over"},
+	{104610, "placement never learned of tasks that a sweep had recorded before it was cut off, and kept DAEMON tasks"},
 	{800077, "a start that no event told of was taken for none, because ECS had forgotten the task an hour after it stopped"},
 }
 

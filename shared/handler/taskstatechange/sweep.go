@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
@@ -61,6 +62,7 @@ type sweep struct {
 	cluster   string
 	settings  handler.Settings
 	telemetry *handler.Telemetry
+	announced bool // a due row tells placement that tasks are recorded
 }
 
 // newSweep returns a sweep of the snapshot's cluster. The snapshot must be older than every call of
@@ -151,12 +153,39 @@ func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECS
 	if t.Last == cluster.TaskStopped && settled {
 		return nil
 	}
-	if row == nil || row.ECSID != t.ID || row.Version < t.Version || row.Foreign && derivedID(t) != t.ID {
+	differs := row == nil || row.ECSID != t.ID || row.Version < t.Version
+	onKnown := s.Snap.Instances[t.Instance] != nil // others are not recorded
+	if differs && onKnown {
+		if err := s.announceTasks(ctx); err != nil {
+			return err
+		}
+	}
+	if differs || row.Foreign && derivedID(t) != t.ID {
 		return cluster.IgnoreDrop(s.RecordTask(ctx, t))
 	}
 	if row.Last == cluster.TaskStopped && t.Desired == cluster.TaskRunning && !row.Foreign {
 		return s.StopExtraTask(ctx, t) // it was recorded as STOPPED but still runs
 	}
+	return nil
+}
+
+// sweepEnds is by when a sweep has ended, by itself or because its invocation's time was up
+// (Timeout in template.yaml).
+const sweepEnds = 2 * time.Minute
+
+// announceTasks writes a due row before the first task is recorded. A sweep that is cut off between
+// a task's row and the inbox row leaves a row that says what ECS says: the next sweep finds nothing
+// to record, and a warm snapshot of placement would lack the change until it is loaded anew.
+func (s *sweep) announceTasks(ctx context.Context) error {
+	if s.announced {
+		return nil
+	}
+	due := state.NewDue(s.cluster, state.DueSweep, "", s.Now.Add(sweepEnds).Truncate(time.Second), s.Now)
+	due.Generation = decide.SweepGeneration
+	if _, err := s.State.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
+		return fmt.Errorf("announcing to placement that tasks are recorded: %w", err)
+	}
+	s.announced = true
 	return nil
 }
 
@@ -189,6 +218,9 @@ func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool
 	for _, t := range s.sortedTasks() {
 		if !t.HoldsCapacity() || seen[t] || !s.isSettled(t) {
 			continue
+		}
+		if err := s.announceTasks(ctx); err != nil {
+			return err
 		}
 		obs := &state.Observation{
 			Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: s.Now,
