@@ -20,7 +20,7 @@ type apiClient struct {
 	taskIDs     []string        // acknowledged by SubmitTasks
 	stoppedIDs  map[string]bool // whose StopTask was acknowledged
 	lastRequest *operation.SubmitTasks
-	lastIDs     []string
+	answered    map[string][]string  // ids of the tasks that a token was answered with
 	activated   map[string]time.Time // instances that the client has made ACTIVE, and when
 	// configuration is the one acknowledged last, or nil if it is not known which one holds.
 	configuration *cluster.Configuration
@@ -306,10 +306,7 @@ func (c *apiClient) submitTasks(spec operation.SubmitTasks, then func(ids []stri
 // checkAnswer checks that a request was answered in full, and that the same clientToken gave the
 // same tasks again, except those whose rows have expired.
 func (c *apiClient) checkAnswer(spec operation.SubmitTasks, ids []string, failures int) {
-	var before []string
-	if c.lastRequest != nil && c.lastRequest.Token == spec.Token {
-		before = c.lastIDs
-	}
+	before := c.answered[spec.Token] // other requests may have been answered since then
 	expired := 0
 	for _, id := range before {
 		if slices.Contains(ids, id) {
@@ -326,7 +323,11 @@ func (c *apiClient) checkAnswer(spec operation.SubmitTasks, ids []string, failur
 		c.world.checker.Fail("request %s for %d tasks was answered with %d, %d failures", spec.Token, want, len(ids),
 			failures)
 	}
-	c.lastRequest, c.lastIDs = &spec, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, ids))))
+	if c.answered == nil {
+		c.answered = map[string][]string{}
+	}
+	c.lastRequest = &spec
+	c.answered[spec.Token] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, ids))))
 }
 
 // repeatRequest sends the last request again: unchanged, or with other parameters, which must be
