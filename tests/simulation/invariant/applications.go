@@ -33,19 +33,27 @@ func (h *RowHistory) belongsTo(application string, t *cluster.Task) bool {
 // have a replacement, nor are on a draining instance.
 type applicationUse struct {
 	instances map[string]bool
-	loads     map[string]int64
+	// left are the instances on which a task has just been stopped: services are decided one after the
+	// other, so others of the application were placed while it was there.
+	left  map[string]bool
+	loads map[string]int64
 }
 
 // useOfApplication adds up what counts for the application.
 func (h *RowHistory) useOfApplication(application string, without map[string]bool) applicationUse {
-	out := applicationUse{instances: map[string]bool{}, loads: map[string]int64{}}
+	out := applicationUse{instances: map[string]bool{}, left: map[string]bool{}, loads: map[string]int64{}}
 	for _, s := range h.ActiveReplicaServices() {
 		if s.Rules.Application != application {
 			continue
 		}
 		replaced := h.ReplacedTasks(s.Short, without)
-		for _, t := range h.ByOwner[s.Short] {
+		for key, t := range h.ByOwner[s.Short] {
 			i := h.InstanceRows[t.Instance]
+			if c := h.Changes[key]; !t.IsActive() && c.At.Equal(h.now()) {
+				if before, ok := c.before.(*cluster.Task); ok && before != nil && before.IsActive() {
+					out.left[t.Instance] = true
+				}
+			}
 			if !t.IsActive() || t.Instance == "" || without[t.ID] || replaced[t.ID] || i == nil ||
 				i.Status == cluster.InstanceDraining {
 				continue
@@ -75,7 +83,7 @@ func (h *RowHistory) applicationRefuses(spec *TaskSpec, i *cluster.Instance, q R
 		return ""
 	}
 	all := h.useOfApplication(spec.Rules.Application, q.Without)
-	if a.MaximumNodes > 0 && !all.instances[i.ID] && len(all.instances) >= a.MaximumNodes {
+	if a.MaximumNodes > 0 && !all.instances[i.ID] && !all.left[i.ID] && len(all.instances) >= a.MaximumNodes {
 		return fmt.Sprintf("application %s is on %d instances of %d", spec.Rules.Application, len(all.instances),
 			a.MaximumNodes)
 	}
