@@ -127,7 +127,8 @@ var pictures = map[string]string{
 	"tasks": "/console/tasks", "capacity": "/console/capacity", "events": "/console/events",
 	"whatif": "/console/whatif?count=3&cpu=600", "rebalancing": "/console/rebalancing?plan=1",
 	"services": "/console/services", "instance": "/console/instance/n-0",
-	"task": "/console/task/" + firstTask, "drain": "/console/change/drain?of=n-0",
+	"throttled": "/console/service/crash",
+	"task":      "/console/task/" + firstTask, "drain": "/console/change/drain?of=n-0",
 }
 
 // firstTask is the id of the first task of newStore.
@@ -146,7 +147,11 @@ func (b *browser) takePictures(t *testing.T) {
 	for _, n := range []int{0, 9, 500, 5000} {
 		lost := newInstance(3)
 		lost.AgentConnected, lost.DisconnectedAt, lost.Rev = false, cluster.At(noon), 1
-		server, _ := site(t, newStore(t, n, append(broken(), lost, deploying())...).source, "")
+		store := newStore(t, n, append(append(broken(), lost, deploying()), throttled()...)...)
+		if n > 0 {
+			upgrade(store)
+		}
+		server, _ := site(t, store.source, "")
 		for _, theme := range []string{"light", "dark"} {
 			b.useTheme(t, theme)
 			for name, path := range pictures {

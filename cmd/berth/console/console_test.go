@@ -22,6 +22,14 @@ func broken() []state.Row {
 		CreatedAt: noon, Message: "(service api) says " + hostile}}
 }
 
+// throttled are the rows of a service whose tasks keep exiting.
+func throttled() []state.Row {
+	return []state.Row{newService("crash", 3), &cluster.Throttle{Head: cluster.Head{Cluster: "prod", Rev: 1},
+		Owner: "crash", Service: "crash", Revisions: map[string]cluster.Backoff{"ecs-svc/1": {Step: 3, Failures: 9,
+			Since: noon.Add(-4 * time.Minute), NextAttemptAt: noon.Add(12 * time.Minute),
+			Reason: "Essential container in task exited"}}}}
+}
+
 func TestPages(t *testing.T) {
 	server, _ := site(t, newStore(t, 9, broken()...).source, "")
 	task := "/console/task/" + strings.Repeat("0", 31) + "1"

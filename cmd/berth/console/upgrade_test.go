@@ -14,6 +14,26 @@ import (
 // The page of capacity shows the nodes of an update in the order in which they are replaced, and what
 // each waits for since when.
 func TestUpgradePage(t *testing.T) {
+	store := newStore(t, 5)
+	u := upgrade(store)
+	server, _ := site(t, store.source, "")
+	_, page := get(t, server, "/console/capacity")
+	contains(t, page, "Upgrade of workers", "1 node of the new kind", "tasks to leave i-2", "since 2026-11-21 11:00:00",
+		`<td class="number">1</td><td class="id"><a href="/console/instance/n-2?cluster=prod">i-00000000000000002</a></td>`)
+	if n := strings.Count(page, "waits for its turn"); n != 3 {
+		t.Errorf("%d nodes wait for their turn, want 3", n)
+	}
+	u.Removals[0].StepSince = time.Time{}
+	store.write(t, newTask(fmt.Sprintf("%032x", 7), "n-1"))
+	_, page = get(t, server, "/console/capacity")
+	if strings.Contains(page, "since </span>") || strings.Contains(page, "since 0001") {
+		t.Error("a wait without a beginning has a since")
+	}
+}
+
+// upgrade lets the cluster of five instances or more have a node group of the first five, in whose
+// update the third node is drained.
+func upgrade(store *testStore) *cluster.Update {
 	const old, next = "lt-1:1", "lt-1:2"
 	group := &cluster.AutoScalingGroup{Name: "workers", Max: 9, Desired: 5, Template: next}
 	for k := range 5 {
@@ -29,7 +49,6 @@ func TestUpgradePage(t *testing.T) {
 	u.Phase, u.WaitingFor, u.Template = "upgrade", "tasks to leave i-2", next
 	u.Removals = []cluster.NodeRemoval{{Instance: group.Instances[2].ID, Node: "n-2", Step: cluster.StepDrain,
 		StepSince: noon.Add(-time.Hour)}}
-	store := newStore(t, 5)
 	store.source.CapacityRows = func(context.Context, string) ([]state.Row, error) {
 		return []state.Row{&cluster.NodeGroup{Head: head, Name: "workers", AutoScalingGroup: "workers", Update: "u-1",
 			Status: cluster.NodeGroupUpdating}, u}, nil
@@ -37,17 +56,5 @@ func TestUpgradePage(t *testing.T) {
 	store.source.Groups = func(context.Context, []string) ([]*cluster.AutoScalingGroup, error) {
 		return []*cluster.AutoScalingGroup{group}, nil
 	}
-	server, _ := site(t, store.source, "")
-	_, page := get(t, server, "/console/capacity")
-	contains(t, page, "Upgrade of workers", "1 node of the new kind", "tasks to leave i-2", "since 2026-11-21 11:00:00",
-		`<td class="number">1</td><td class="id"><a href="/console/instance/n-2?cluster=prod">i-00000000000000002</a></td>`)
-	if n := strings.Count(page, "waits for its turn"); n != 3 {
-		t.Errorf("%d nodes wait for their turn, want 3", n)
-	}
-	u.Removals[0].StepSince = time.Time{}
-	store.write(t, newTask(fmt.Sprintf("%032x", 7), "n-1"))
-	_, page = get(t, server, "/console/capacity")
-	if strings.Contains(page, "since </span>") || strings.Contains(page, "since 0001") {
-		t.Error("a wait without a beginning has a since")
-	}
+	return u
 }
