@@ -172,13 +172,22 @@ type balancingSuite struct {
 	n          int
 }
 
-// createTargetGroup creates a target group.
+// createTargetGroup creates a target group. moto sometimes closes a connection before it answers, and
+// the SDK's second attempt then finds what the first has created.
 func (s *balancingSuite) createTargetGroup(kind elbtypes.TargetTypeEnum) (string, error) {
 	s.n++
+	name := fmt.Sprint("group-", s.n)
 	out, err := s.elb.CreateTargetGroup(s.ctx, &elb.CreateTargetGroupInput{
-		Name: aws.String(fmt.Sprint("group-", s.n)), Protocol: elbtypes.ProtocolEnumHttp, Port: aws.Int32(80),
-		VpcId: &s.vpc, TargetType: kind,
+		Name: &name, Protocol: elbtypes.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: &s.vpc, TargetType: kind,
 	})
+	var exists *elbtypes.DuplicateTargetGroupNameException
+	if errors.As(err, &exists) {
+		found, err := s.elb.DescribeTargetGroups(s.ctx, &elb.DescribeTargetGroupsInput{Names: []string{name}})
+		if err != nil {
+			return "", err
+		}
+		return *found.TargetGroups[0].TargetGroupArn, nil
+	}
 	if err != nil {
 		return "", err
 	}
