@@ -4,6 +4,7 @@ package console_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,6 +50,7 @@ func TestBrowser(t *testing.T) {
 	b.await(t, "Map of the instances")
 	b.checkForm(t, server.URL, api)
 	b.checkNarrow(t, server.URL, s)
+	b.checkLargeMap(t)
 	for _, fault := range b.faults {
 		t.Errorf("the browser's console has %s", fault)
 	}
@@ -121,14 +123,41 @@ func (b *browser) checkForm(t *testing.T, base string, api *fakeAPI) {
 	}
 }
 
+// maxTransferred is how much a page with all that belongs to it may take, in bytes.
+const maxTransferred = 500_000
+
+// checkLargeMap opens the map of 5,000 instances. When its first content is there is only logged:
+// machines are noisy.
+func (b *browser) checkLargeMap(t *testing.T) {
+	t.Helper()
+	server, _ := site(t, newStore(t, 5000).source, "")
+	b.open(t, server.URL+"/console/map")
+	b.await(t, "833 instances")
+	var out struct{ Result struct{ Value string } }
+	b.call(t, "Runtime.evaluate", map[string]any{"awaitPromise": true, "returnByValue": true, "expression": `
+		new Promise((done) => new PerformanceObserver((list) => list.getEntries().forEach((paint) => {
+			if (paint.name !== "first-contentful-paint") return;
+			const parts = performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"));
+			done(JSON.stringify({first: paint.startTime, bytes: parts.reduce((sum, e) => sum + e.transferSize, 0)}));
+		})).observe({type: "paint", buffered: true}))`}, &out)
+	var page struct{ Bytes, First float64 }
+	if err := json.Unmarshal([]byte(out.Result.Value), &page); err != nil {
+		t.Fatalf("%q: %s", out.Result.Value, err)
+	}
+	t.Logf("the map of 5,000 instances shows something after %.0f ms and takes %.0f bytes", page.First, page.Bytes)
+	if page.Bytes == 0 || page.Bytes > maxTransferred {
+		t.Errorf("the map of 5,000 instances takes %.0f bytes, want at most %d", page.Bytes, maxTransferred)
+	}
+}
+
 // pictures are the pages that are drawn, by the name of the picture.
 var pictures = map[string]string{
 	"first": "/", "map": "/console/map", "service": "/console/service/api", "deployment": "/console/service/front",
 	"tasks": "/console/tasks", "capacity": "/console/capacity", "events": "/console/events",
 	"whatif": "/console/whatif?count=3&cpu=600", "rebalancing": "/console/rebalancing?plan=1",
 	"services": "/console/services", "instance": "/console/instance/n-0",
-	"throttled": "/console/service/crash",
-	"task":      "/console/task/" + firstTask, "drain": "/console/change/drain?of=n-0",
+	"throttled": "/console/service/crash", "stuck": "/console/service/fixed",
+	"task": "/console/task/" + firstTask, "drain": "/console/change/drain?of=n-0",
 }
 
 // firstTask is the id of the first task of newStore.
@@ -147,7 +176,7 @@ func (b *browser) takePictures(t *testing.T) {
 	for _, n := range []int{0, 9, 500, 5000} {
 		lost := newInstance(3)
 		lost.AgentConnected, lost.DisconnectedAt, lost.Rev = false, cluster.At(noon), 1
-		store := newStore(t, n, append(append(broken(), lost, deploying()), throttled()...)...)
+		store := newStore(t, n, append(append(broken(), lost, deploying(), stuck()), throttled()...)...)
 		if n > 0 {
 			upgrade(store)
 		}

@@ -22,6 +22,14 @@ func broken() []state.Row {
 		CreatedAt: noon, Message: "(service api) says " + hostile}}
 }
 
+// stuck is a service whose deployment may neither start nor stop a task.
+func stuck() *cluster.Service {
+	s := newService("fixed", 0)
+	s.MinHealthy, s.MaxPercent, s.Deployment.State = 100, 100, cluster.RolloutInProgress
+	s.EmittedKeys = map[string]time.Time{"stuck": noon.Add(-time.Minute)}
+	return s
+}
+
 // throttled are the rows of a service whose tasks keep exiting.
 func throttled() []state.Row {
 	return []state.Row{newService("crash", 3), &cluster.Throttle{Head: cluster.Head{Cluster: "prod", Rev: 1},

@@ -123,6 +123,7 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 		}
 	}
 	throttle := snap.Throttle(s.Short)
+	_, stuck := StuckSince(s)
 	switch {
 	case s.Status != cluster.ServiceActive:
 		out.State = strings.ToLower(string(s.Status))
@@ -134,6 +135,8 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 		out.State = "blocked"
 	case isCrashing(snap, s, now):
 		out.State = "crashing"
+	case stuck:
+		out.State = "stuck"
 	case !s.UnhealthySince.IsZero():
 		out.State = "unhealthy"
 	case s.Moving:
@@ -144,6 +147,13 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 		out.State = "changing"
 	}
 	return out
+}
+
+// StuckSince returns since when the service's deployment may neither start nor stop a task, and
+// whether that is so.
+func StuckSince(s *cluster.Service) (since time.Time, stuck bool) {
+	since, stuck = s.EmittedKeys["stuck"]
+	return since, stuck && s.Deployment.State == cluster.RolloutInProgress
 }
 
 // A service's tasks keep ending if at least KeepsEnding of its PRIMARY deployment have ended for one

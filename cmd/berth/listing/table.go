@@ -40,7 +40,7 @@ func StateTone(state string) Tone {
 	switch state {
 	case "steady", "RUNNING", "ACTIVE", "healthy":
 		return Good
-	case "failed", "throttled", "blocked", "crashing", "INACTIVE", "unhealthy", "disconnected":
+	case "failed", "throttled", "blocked", "crashing", "stuck", "INACTIVE", "unhealthy", "disconnected":
 		return Wrong
 	case "STOPPED":
 		return Plain

@@ -235,3 +235,22 @@ func TestACrashingServiceIsNotSteady(t *testing.T) {
 		t.Errorf("%s an hour later", got)
 	}
 }
+
+// A service whose deployment is stuck is stuck in lists, until that ends.
+func TestAStuckDeploymentIsTheStateOfItsService(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	w.service("web", 1, func(s *cluster.Service) {
+		s.MaxPercent, s.Deployment.State = 100, cluster.RolloutInProgress
+		s.EmittedKeys = map[string]time.Time{"stuck": noon}
+	})
+	w.task("web", 1, "n-1")
+	snap := w.snapshot(t)
+	if got := listing.NewService(snap, snap.Services["web"], noon).State; got != "stuck" || listing.StateTone(got) != listing.Wrong {
+		t.Errorf("%s", got)
+	}
+	snap.Services["web"].Deployment.State = cluster.RolloutCompleted
+	if got := listing.NewService(snap, snap.Services["web"], noon).State; got != "steady" {
+		t.Errorf("%s after the deployment", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/cmd/berth/listing"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/decide"
@@ -101,7 +102,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 			Why:  sentence(c.reason)}, s.UnhealthySince,
 			Help{"See the service's events", f.berth("events --service %s", s.Name)})
 	}
-	if since, ok := s.EmittedKeys["stuck"]; ok && s.Deployment.State == cluster.RolloutInProgress {
+	if since, stuck := listing.StuckSince(s); stuck {
 		f.addStuck(s, c, since)
 	}
 	if s.Unrepaired != "" {
