@@ -17,7 +17,7 @@ func TestUpgradeSeeds(t *testing.T) {
 	}
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Upgrade: true} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
-		skipIfFewer(t, last-first, defaultUpgrades)
+		skipUnlessCovering(t, first, last, defaultUpgrades)
 		for _, never := range r.Coverage.Missing(groupFaults, coverage.UpgradePoints) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}
