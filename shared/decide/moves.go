@@ -167,7 +167,10 @@ func (m *mover) allow(view *clusterView, commits *plan.Builder) {
 
 // whyNotReplaced says why none of the service's tasks may be replaced now.
 func (m *mover) whyNotReplaced() string {
-	if len(m.allowed.Next.Older) > 0 {
+	switch {
+	case m.allowed.Next.Deployment.State == cluster.RolloutFailed:
+		return "its deployment has failed, and starts no tasks"
+	case len(m.allowed.Next.Older) > 0:
 		return "its deployment comes first"
 	}
 	return "none of its tasks may be replaced now"
@@ -329,11 +332,11 @@ func concludeMoves(
 }
 
 // isAtRest reports whether the service will not change by itself: its tasks that are not RUNNING
-// have no instance, and a deployment, if there is one, waits for room.
+// have no instance, and a deployment, if there is one, waits for room or has failed.
 func isAtRest(view *clusterView, m *mover) bool {
 	p := m.allowed
 	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() &&
-		(len(p.Next.Older) == 0 || p.Next.Blocked != nil) &&
+		(len(p.Next.Older) == 0 || p.Next.Blocked != nil || p.Next.Deployment.State == cluster.RolloutFailed) &&
 		p.Next.Pending == view.snap.ProvisioningCount(m.service.Short)
 }
 

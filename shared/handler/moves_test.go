@@ -560,3 +560,25 @@ func TestMovesOfAStuckDeployment(t *testing.T) {
 	want(t, "error", err, nil)
 	want(t, "tasks where they may be, after another deployment", w.rest(2)["i001"], 2)
 }
+
+// Moves that wait for a deployment which has failed are not held to be on their way, either: it
+// starts no tasks.
+func TestMovesOfAFailedDeployment(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 2, 4096, 8192)
+	w.governed(2, cluster.Rules{NodeConstraint: "NodeName == i000"})
+	w.ecs.define(definition("broken", 1, 256, 512))
+	w.ecs.onStart = failing(slices.Repeat([]fault{{err: denied}}, 10)...)
+	_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
+		TaskDefinition: "broken", ServiceParameters: operation.ServiceParameters{
+			Breaker: &cluster.CircuitBreaker{Enable: true, Type: cluster.ThresholdCount, Value: 3}}})
+	want(t, "error", err, nil)
+	w.advance(30 * time.Minute)
+	want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutFailed)
+	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
+	want(t, "error", err, nil)
+	w.advance(30 * time.Minute)
+	s := w.service("web").Service
+	want(t, "moving", s.Moving, false)
+	want(t, "why not", s.Unrepaired, "its deployment has failed, and starts no tasks")
+}

@@ -89,6 +89,9 @@ var wholeRegressions = []struct {
 	{Run{Seed: 100820}, "the check of stopped targets forgot that a clock which has jumped ahead waits no longer"},
 	{Run{Seed: 705143, Balance: true}, "the check of repairs moved tasks of an application to where less fits than it reserves"},
 	{Run{Seed: 100651, LoseEvents: true}, "the check of waiting tasks forgot what instances keep for a DAEMON service"},
+	{Run{Seed: 100220, LoseEvents: true}, "a repeated request was judged by the answer of another"},
+	{Run{Seed: 110928}, "zones waited forever for the moves of a service whose deployment has failed"},
+	{Run{Seed: 111764}, "the check of stopped tasks forgot that their targets had just become healthy"},
 }
 
 func TestRegressions(t *testing.T) {

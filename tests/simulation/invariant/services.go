@@ -48,6 +48,12 @@ func (c *Checker) isInstanceSettled(t *cluster.Task) bool {
 		c.now().Sub(c.Changes[state.InstanceKey(t.Cluster, t.Instance)].At) >= c.Staleness
 }
 
+// isTargetSettled reports whether a decision that is committed now must know the task's targets as they
+// are.
+func (c *Checker) isTargetSettled(t *cluster.Task) bool {
+	return c.now().Sub(c.Changes[state.TargetKey(t.Cluster, t.Owner, t.ID)].At) >= c.Staleness
+}
+
 // TrustsHealth reports whether unhealthy tasks are replaced: only a few look unhealthy, or no more
 // than half of the cluster's checked tasks, or a recent decision may have seen it so.
 func (c *Checker) TrustsHealth() bool {
@@ -88,7 +94,7 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 	}
 	activeCount, healthyCount := 0, 0
 	for key, o := range c.ByOwner[now.Owner] {
-		unsettled := !c.isSettled(key)
+		unsettled := !c.isSettled(key) || !c.isTargetSettled(o)
 		if o.ID != now.ID && o.Last == cluster.TaskRunning && c.wasJustMoved(o) {
 			activeCount++ // it is moved by the same commit
 			continue
@@ -111,7 +117,7 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 	if i := c.InstanceRows[old.Instance]; i != nil && i.Status == cluster.InstanceActive && c.isEvicted(old, i) {
 		c.cover(coverage.Evicted)
 	}
-	settled := c.isSettled(state.KeyOf(now)) && c.isInstanceSettled(now)
+	settled := c.isSettled(state.KeyOf(now)) && c.isTargetSettled(now) && c.isInstanceSettled(now)
 	mustGo := stopping.Revision != s.Deployment.ID || stopping.MustLeave || stopping.MustMove ||
 		stopping.IsUnhealthy(ModelService(s), c.now()) && c.TrustsHealth()
 	// A task that has to leave may stop first if its replacement cannot start first.
