@@ -45,6 +45,8 @@ var upgradeRegressions = []struct {
 	{100974, "the check of availability knew of an agent that had connected again before Berth could know it"},
 	{101931, "a node was left DRAINING: the drain had not been recorded, so its release seemed to be over"},
 	{104610, "placement never learned of tasks that a sweep had recorded before it was cut off, and kept DAEMON tasks"},
+	{113689, "the check of sizes took a scale-out that a clock which jumps had recorded for an old one"},
+	{114095, "the check of kept nodes forgot that tasks waited for an instance while the group was at its maximum"},
 	{800077, "a start that no event told of was taken for none, because ECS had forgotten the task an hour after it stopped"},
 }
 
