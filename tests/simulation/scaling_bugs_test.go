@@ -11,7 +11,7 @@ const maxScalingSeeds = 60
 
 // firstScalingSeeds are the seeds that find bugs which few seeds find. If one no longer does, all
 // seeds are searched.
-var firstScalingSeeds = map[ScalingBug]uint64{ReplaceUnasked: 26}
+var firstScalingSeeds = map[ScalingBug]uint64{ReplaceUnasked: 52}
 
 // TestPlantedScalingBugsAreFound plants one bug at a time, in groups of a shape in which it can
 // show. Some seed must find it, and pass without it in the same group.
