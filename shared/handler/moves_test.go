@@ -549,12 +549,7 @@ func TestMovesOfAStuckDeployment(t *testing.T) {
 		TaskDefinition: "large"})
 	want(t, "error", err, nil)
 	w.advance(time.Minute)
-	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
-	want(t, "error", err, nil)
-	w.advance(30 * time.Minute)
-	s := w.service("web").Service
-	want(t, "moving", s.Moving, false)
-	want(t, "why not", s.Unrepaired, "its deployment comes first")
+	w.wantNoMoves("its deployment comes first")
 	_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
 		TaskDefinition: "web"})
 	want(t, "error", err, nil)
@@ -575,10 +570,16 @@ func TestMovesOfAFailedDeployment(t *testing.T) {
 	want(t, "error", err, nil)
 	w.advance(30 * time.Minute)
 	want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutFailed)
-	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
-	want(t, "error", err, nil)
+	w.wantNoMoves("its deployment has failed, and starts no tasks")
+}
+
+// wantNoMoves rules out where the tasks of web are, which then do not move, and why.
+func (w *world) wantNoMoves(why string) {
+	w.t.Helper()
+	_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
+	want(w.t, "error", err, nil)
 	w.advance(30 * time.Minute)
 	s := w.service("web").Service
-	want(t, "moving", s.Moving, false)
-	want(t, "why not", s.Unrepaired, "its deployment has failed, and starts no tasks")
+	want(w.t, "moving", s.Moving, false)
+	want(w.t, "why not", s.Unrepaired, why)
 }

@@ -114,6 +114,9 @@ func reportDistrusted(v view, count int) decision {
 	return decision{events: []keyedEvent{{"unhealthy", e}}, reconsiderAt: v.Now.Add(time.Minute)}
 }
 
+// StuckKey marks in a service's EmittedKeys that its deployment may neither start nor stop a task.
+const StuckKey = "stuck"
+
 // reportStuck reports a deployment whose percentages allow neither a start nor a stop.
 func reportStuck(v view) decision {
 	p := v.primary()
@@ -129,5 +132,5 @@ func reportStuck(v view) decision {
 			return decision{} // a task may still become healthy by itself
 		}
 	}
-	return decision{events: []keyedEvent{{"stuck", Event{Message: DeploymentStuckMessage(v.Service.Name)}}}}
+	return decision{events: []keyedEvent{{StuckKey, Event{Message: DeploymentStuckMessage(v.Service.Name)}}}}
 }

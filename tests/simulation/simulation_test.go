@@ -169,7 +169,7 @@ func TestSameSeedSameHistory(t *testing.T) {
 	}{
 		"General":      {8, func(seed uint64) Outcome { return Simulate(Run{Seed: seed}) }},
 		"TwoRevisions": {5, func(uint64) Outcome { return Simulate(Run{Seed: 100040}) }},
-		"Balance":      {4, func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Balance: true}) }},
+		"Balance":      {8, func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Balance: true}) }},
 		"Upgrade":      {5, func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Upgrade: true}) }},
 		"Scaling":      {2, func(seed uint64) Outcome { return SimulateScaling(ScalingRun{Seed: seed}) }},
 	} {

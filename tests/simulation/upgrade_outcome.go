@@ -52,7 +52,7 @@ func (c *upgradeChecker) checkFinalSizes(u *cluster.Update, now cluster.Sizes) {
 		return e.Code == cluster.PodEvictionFailure && slices.Equal(e.Resources, u.RetainedNodes)
 	})
 	switch {
-	case kept && (c.drainBlocked || c.tasksWait() || c.faults.hasStruck()), c.groupLost && u.SizesReason != "",
+	case kept && (c.drainBlocked || c.lacksNodes() || c.faults.hasStruck()), c.groupLost && u.SizesReason != "",
 		c.callDenied && u.SizesReason != "", !c.scaledAt.IsZero() && u.SizesReason != "":
 	case u.SizesReason != "" && c.plannedScaleOut(
 		c.beganAt.Add(-invariant.MaxStaleness-cluster.DefaultScaling.Warmup-2*c.checker.ClockSkew)): // by two clocks
@@ -85,8 +85,12 @@ func (c *upgradeChecker) checkSuccess(u *cluster.Update) {
 	}
 }
 
-// tasksWait reports whether tasks wait for an instance: then the tasks of a node have nowhere to go.
-func (c *upgradeChecker) tasksWait() bool {
+// lacksNodes reports whether tasks wait for an instance although the group had as many as it may have:
+// then the tasks of a node have nowhere to go.
+func (c *upgradeChecker) lacksNodes() bool {
+	if c.originalSizes.Desired < c.originalSizes.Max {
+		return false
+	}
 	for _, row := range c.checker.Rows {
 		if t, ok := row.(*cluster.Task); ok && t.IsProvisioning() {
 			return true
@@ -106,7 +110,7 @@ func (c *upgradeChecker) checkErrorJustified(u *cluster.Update, e cluster.Update
 			c.checker.Fail("N2: update %s failed although every launch succeeded: %s", u.ID, e.Message)
 		}
 	case cluster.PodEvictionFailure:
-		if !c.drainBlocked && !c.tasksWait() && !chaotic {
+		if !c.drainBlocked && !c.lacksNodes() && !chaotic {
 			c.checker.Fail("N4: update %s failed, and nothing kept tasks: %s", u.ID, e.Message)
 		}
 	case cluster.UpdateAccessDenied:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/service"
 	"berth/shared/snapshot"
 )
 
@@ -152,7 +153,7 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 // StuckSince returns since when the service's deployment may neither start nor stop a task, and
 // whether that is so.
 func StuckSince(s *cluster.Service) (since time.Time, stuck bool) {
-	since, stuck = s.EmittedKeys["stuck"]
+	since, stuck = s.EmittedKeys[service.StuckKey]
 	return since, stuck && s.Deployment.State == cluster.RolloutInProgress
 }
 

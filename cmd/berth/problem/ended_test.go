@@ -246,7 +246,8 @@ func TestAStuckDeploymentIsTheStateOfItsService(t *testing.T) {
 	})
 	w.task("web", 1, "n-1")
 	snap := w.snapshot(t)
-	if got := listing.NewService(snap, snap.Services["web"], noon).State; got != "stuck" || listing.StateTone(got) != listing.Wrong {
+	got := listing.NewService(snap, snap.Services["web"], noon).State
+	if got != "stuck" || listing.StateTone(got) != listing.Wrong {
 		t.Errorf("%s", got)
 	}
 	snap.Services["web"].Deployment.State = cluster.RolloutCompleted

@@ -154,8 +154,8 @@ func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECS
 		return nil
 	}
 	differs := row == nil || row.ECSID != t.ID || row.Version < t.Version
-	onKnown := s.Snap.Instances[t.Instance] != nil // others are not recorded
-	if differs && onKnown {
+	// a task without a row is recorded only on an instance that is known
+	if differs && (row != nil || s.Snap.Instances[t.Instance] != nil) {
 		if err := s.announceTasks(ctx); err != nil {
 			return err
 		}

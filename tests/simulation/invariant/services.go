@@ -94,7 +94,7 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 	}
 	activeCount, healthyCount := 0, 0
 	for key, o := range c.ByOwner[now.Owner] {
-		unsettled := !c.isSettled(key) || !c.isTargetSettled(o)
+		unsettled := !c.isSettled(key)
 		if o.ID != now.ID && o.Last == cluster.TaskRunning && c.wasJustMoved(o) {
 			activeCount++ // it is moved by the same commit
 			continue
