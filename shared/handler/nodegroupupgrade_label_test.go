@@ -97,6 +97,30 @@ func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
 	}
 }
 
+// A call of an update that arrives after its end leaves no node out of service. Marks of others stay,
+// and so do drains without a mark.
+func TestNodeGroups_ReturnsNodesLeftByAnUpdate(t *testing.T) {
+	w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""), team)
+	u := pool.runs(upgrade, 120, nothing)
+	want(t, "status", u.Status, cluster.UpdateSuccessful)
+	nodes := pool.groups["a"].Instances
+	marked, draining, theirs, alone := nodes[0].ID[2:], nodes[1].ID[2:], nodes[2].ID[2:], nodes[3].ID[2:]
+	for id, by := range map[string]string{marked: u.ID, draining: u.ID, theirs: "somebody"} {
+		want(t, "error", pool.PutAttribute(ctx, prod, id, cluster.AttributeUnschedulable, by), nil)
+	}
+	for _, id := range []string{draining, theirs, alone} {
+		w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+	}
+	want(t, "error", w.api.Clusters.InstancesChanged(ctx, prod, []string{marked, draining, theirs, alone}), nil)
+	n.look()
+	for id, wanted := range map[string]string{
+		marked: "ACTIVE ", draining: "ACTIVE ", theirs: "DRAINING somebody", alone: "DRAINING ",
+	} {
+		i := w.instance(id)
+		want(t, "node "+id, fmt.Sprint(i.Status, " ", i.Attributes[cluster.AttributeUnschedulable]), wanted)
+	}
+}
+
 // relabel changes the labels of the node group web, and returns the update after one look.
 func (n *nodeAPI) relabel(change cluster.LabelsChange) *cluster.Update {
 	n.t.Helper()

@@ -103,3 +103,10 @@ func undoActions(u *cluster.Update, v *view) (actions []Action) {
 	}
 	return actions
 }
+
+// HasLeft reports whether an update has ended and the node still has its mark, though ECS has not
+// refused to put the node back into service.
+func HasLeft(u *cluster.Update, node *cluster.Instance) bool {
+	return u.HasEnded() && node.Attributes[cluster.AttributeUnschedulable] == u.ID &&
+		!slices.Contains(u.AbandonedNodes, node.EC2InstanceID)
+}

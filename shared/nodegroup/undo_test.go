@@ -332,3 +332,28 @@ func TestEndsRelease(t *testing.T) {
 		}
 	}
 }
+
+// A node is left by an update that has ended, whose mark it has, and which ECS has not refused to put
+// back.
+func TestNodesThatAnUpdateHasLeft(t *testing.T) {
+	ended := &cluster.Update{ID: "u-1", Status: cluster.UpdateFailed}
+	ended.AbandonedNodes = []string{"i-2"}
+	marked := func(id, by string) *cluster.Instance {
+		return &cluster.Instance{EC2InstanceID: id, Attributes: map[string]string{cluster.AttributeUnschedulable: by}}
+	}
+	for name, c := range map[string]struct {
+		u    *cluster.Update
+		node *cluster.Instance
+		want bool
+	}{
+		"Left":         {ended, marked("i-1", "u-1"), true},
+		"OfAnother":    {ended, marked("i-1", "u-2"), false},
+		"Unmarked":     {ended, &cluster.Instance{EC2InstanceID: "i-1"}, false},
+		"GivenUp":      {ended, marked("i-2", "u-1"), false},
+		"StillWorking": {&cluster.Update{ID: "u-1", Status: cluster.UpdateInProgress}, marked("i-1", "u-1"), false},
+	} {
+		if got := nodegroup.HasLeft(c.u, c.node); got != c.want {
+			t.Errorf("%s: HasLeft is %v", name, got)
+		}
+	}
+}

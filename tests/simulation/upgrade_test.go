@@ -47,6 +47,7 @@ var upgradeRegressions = []struct {
 	{104610, "placement never learned of tasks that a sweep had recorded before it was cut off, and kept DAEMON tasks"},
 	{113689, "the check of sizes took a scale-out that a clock which jumps had recorded for an old one"},
 	{114095, "the check of kept nodes forgot that tasks waited for an instance while the group was at its maximum"},
+	{120101, "a node was left unschedulable: the call that marked it arrived after the update's end"},
 	{800077, "a start that no event told of was taken for none, because ECS had forgotten the task an hour after it stopped"},
 }
 

@@ -58,8 +58,9 @@ func labelGroups(
 	return errors.Join(failed...)
 }
 
-// labelGroup labels the nodes of a group that lack a label, and removes labels that are the group's
-// no more. A permanent refusal concerns one node only.
+// labelGroup labels the nodes of a group that lack a label, removes labels that are the group's no
+// more, and returns nodes to service that an update has left. A permanent refusal concerns one node
+// only.
 func (h labelling) labelGroup(
 	ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows,
 ) error {
@@ -70,7 +71,10 @@ func (h labelling) labelGroup(
 		if node == nil || node.IsDeregistered() {
 			continue
 		}
-		err := h.removeLabels(ctx, g.Cluster, node, nodegroup.RemovableLabels(g, node))
+		err := h.returnLeft(ctx, g, node)
+		if err == nil {
+			err = h.removeLabels(ctx, g.Cluster, node, nodegroup.RemovableLabels(g, node))
+		}
 		if err == nil && nodegroup.LifecycleOf(i.Lifecycle) == nodegroup.InService && node.IsAvailable() &&
 			nodegroup.LacksLabels(g, node) {
 			err = h.labelNode(ctx, g, node, lastUpdate, i.Template)
@@ -84,6 +88,25 @@ func (h labelling) labelGroup(
 		}
 	}
 	return nil
+}
+
+// returnLeft returns a node to service that has the mark of an update that has ended: a call of that
+// update may arrive after its end. It does not try again what ECS refused the update.
+func (h labelling) returnLeft(ctx context.Context, g *cluster.NodeGroup, node *cluster.Instance) error {
+	by := node.Attributes[cluster.AttributeUnschedulable]
+	if by == "" {
+		return nil
+	}
+	u, err := readUpdate(ctx, h.State, g, by)
+	if err != nil || u == nil || !nodegroup.HasLeft(u, node) {
+		return err
+	}
+	if node.Status == cluster.InstanceDraining {
+		if err := h.Hosts.ActivateInstance(ctx, g.Cluster, node.ID); err != nil {
+			return err
+		}
+	}
+	return h.removeLabels(ctx, g.Cluster, node, []string{cluster.AttributeUnschedulable})
 }
 
 // labelNode sets the labels that a node lacks, which was made from a launch template version.
