@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +100,19 @@ func TestAwsvpcTasksTakeNetworkInterfaces(t *testing.T) {
 	third, err := run(network)
 	expect(t, "error", err, nil)
 	expect(t, "started once the interface is free", len(third.Tasks), 1)
+}
+
+// An instance that registered no resource ENI may say in an attribute how many interfaces it can have,
+// also later.
+func TestNetworkInterfacesByAttribute(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	id := w.add(1, ec2.Machine{Type: "m5.large"})[0]
+	expect(t, "no limit at first", w.instance(id).Registered.ENIs == nil, true)
+	for _, most := range []int{2, 3} {
+		check(t, w.ECS.PutAttribute(ctx, "prod", id, cluster.AttributeENIs, strconv.Itoa(most)))
+		got := w.instance(id).Registered.ENIs
+		expect(t, "limit", got != nil && *got == most, true)
+	}
+	check(t, w.ECS.RemoveAttribute(ctx, "prod", id, cluster.AttributeENIs))
+	expect(t, "no limit any more", w.instance(id).Registered.ENIs == nil, true)
 }

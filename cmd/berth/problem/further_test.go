@@ -72,6 +72,13 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		}, problem.InstanceUnused, "No service can use 2 instances.",
 			"n-2, n-3: They do not meet the requirements of any service: every service asks for a capacity provider.",
 			"berth explain instance n-2"},
+		{"NoNetworkInterface", func(w *world) {
+			w.instance(1, func(i *cluster.Instance) { i.Registered.ENIs = new(0) })
+			w.service("web", 1)
+			w.rows[len(w.rows)-1].(*cluster.TaskDefinition).Needs.ENIs = 1
+		}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.",
+			"0 of 1 instance can take one: 1 insufficient network interfaces (needs 1, best free 0).",
+			"berth explain service web --cluster prod"},
 		{"ASlowStart", func(w *world) {
 			w.instance(1)
 			w.service("web", 1)

@@ -165,6 +165,7 @@ func (i *instance) forScheduler() *cluster.Instance {
 			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs,
 				Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
 		}
+		i.view.SetENIs()
 	}
 	own := *i.view
 	return &own
