@@ -24,6 +24,7 @@ type size struct {
 	lasts, starts          time.Duration // the load, the time for all tasks to run
 	p99                    time.Duration // of reads; 0 for no bound
 	growth                 float64       // of memory between the first and the last third; 0 for no bound
+	memory                 float64       // MB, at any time; 0 for no bound
 }
 
 // A short run shows that every kind of call works. It is too short to judge memory, and the machine
@@ -34,7 +35,7 @@ var short = size{nodes: 30, services: 10, tasks: 200, readers: 4, readGap: 20 * 
 func full(minutes int) size {
 	return size{nodes: 5000, services: 500, tasks: 50_000, readers: 16, readGap: 100 * time.Millisecond,
 		changeGap: time.Second, lasts: time.Duration(minutes) * time.Minute, starts: 30 * time.Minute,
-		p99: 50 * time.Millisecond, growth: 1.1}
+		p99: 50 * time.Millisecond, growth: 1.1, memory: 1500}
 }
 
 func sizeOfRun(t *testing.T) size {
@@ -124,13 +125,16 @@ func (c *client) judge(t *testing.T, s size, memory []float64) {
 	slices.Sort(reads)
 	first, last := memory[:len(memory)/3], memory[len(memory)-len(memory)/3:]
 	growth := mean(last) / mean(first)
-	t.Logf("%s: %d reads, 99 %% within %s; %d calls throttled; memory %.0f MB in the first third, %.0f MB in the last",
-		s.lasts, len(reads), share(reads, 0.99), c.throttled, mean(first), mean(last))
+	t.Logf("%s: %d reads, 99 %% within %s; %d calls throttled; memory %.0f MB in the first third, %.0f MB in the last, at most %.0f MB",
+		s.lasts, len(reads), share(reads, 0.99), c.throttled, mean(first), mean(last), slices.Max(memory))
 	for _, err := range c.failures {
 		t.Error(err)
 	}
 	if s.p99 > 0 && share(reads, 0.99) > s.p99 {
 		t.Errorf("99 %% of reads took up to %s, want %s", share(reads, 0.99), s.p99)
+	}
+	if most := slices.Max(memory); s.memory > 0 && most > s.memory {
+		t.Errorf("memory was up to %.0f MB, want %.0f at most", most, s.memory)
 	}
 	if s.growth > 0 && growth > s.growth {
 		t.Errorf("memory grew by a factor of %.2f, want %.2f at most", growth, s.growth)

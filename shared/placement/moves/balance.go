@@ -156,7 +156,7 @@ func (p *Planner) Balance(r BalanceRequest) (*BalancePlan, error) {
 		return out, nil
 	}
 	r.Budget.Descend = true
-	search := b.newSearchProblem()
+	search := b.newSearchProblem(r.Continues)
 	b.guard = newAssignment(b.problem)
 	found, err := rebalance.Search(search, r.Budget, r.Seed)
 	if err != nil {

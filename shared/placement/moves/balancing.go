@@ -37,10 +37,12 @@ type metricGoal struct {
 const searchScale = 1e10
 
 // moveCharge is the least that a move has to gain: what it gains if it lets two instances change
-// from 10 % apart to even, of a metric of weight 1. Costlier tasks have to gain more: a unit of
-// move cost adds a tenth.
+// from 10 % apart to even, of a metric of weight 1. While balancing continues it is less: what is left
+// alone then has to get worse before a move pays again. Costlier tasks have to gain more: a unit of move
+// cost adds a tenth.
 const (
 	moveCharge     = 0.25
+	continueCharge = 0.2
 	chargePerUnit  = 0.1
 	spreadScale    = 2 // a move that evens out 2 tasks against 0 gains as much as 100 %
 	gpuThousandths = 1000
@@ -123,8 +125,9 @@ func (b *balancing) addMetrics() {
 }
 
 // newSearchProblem translates the problem. The dimensions are the resources; the last one is GPUs
-// in thousandths, whose devices only the problem of moves tells apart.
-func (b *balancing) newSearchProblem() *rebalance.Problem {
+// in thousandths, whose devices only the problem of moves tells apart. While balancing continues,
+// moves may gain less.
+func (b *balancing) newSearchProblem(continues bool) *rebalance.Problem {
 	p := b.problem
 	width := p.dimensionCount() + 1
 	out := &rebalance.Problem{Resources: make([]rebalance.Resource, width), Weights: rebalance.Weights{Task: 1},
@@ -145,7 +148,11 @@ func (b *balancing) newSearchProblem() *rebalance.Problem {
 		x.Safety[width-1] = unlimited
 		out.Instances = append(out.Instances, x)
 	}
-	charge := moveCharge * searchScale / float64(max(1, len(p.tasks)))
+	charge := moveCharge
+	if continues {
+		charge = continueCharge
+	}
+	charge *= searchScale / float64(max(1, len(p.tasks)))
 	for t := range p.tasks {
 		task := &p.tasks[t]
 		x := rebalance.Task{Service: task.owner, Start: task.initial, Needs: make([]int64, width),
