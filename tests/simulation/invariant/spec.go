@@ -23,13 +23,23 @@ type TaskSpec struct {
 }
 
 // SpecOfTask returns the spec by which the task was placed, as its owner's row now says, or nil if
-// that row is gone.
+// that row is gone. The replacement of a task that moves has the loads that the task had reported.
 func (h *RowHistory) SpecOfTask(t *cluster.Task) *TaskSpec {
 	if t.Service != "" {
-		if s := h.ServiceOf(t); s != nil {
-			return h.specOfRevision(s, t.Revision, t.TaskDefinition)
+		s := h.ServiceOf(t)
+		if s == nil {
+			return nil
 		}
-		return nil
+		spec := h.specOfRevision(s, t.Revision, t.TaskDefinition)
+		if spec != nil && len(t.Reported) > 0 {
+			spec.Rules.Metrics = slices.Clone(spec.Rules.Metrics)
+			for n, m := range spec.Rules.Metrics {
+				if load, reported := t.Reported[m.Name]; reported {
+					spec.Rules.Metrics[n].Load = load
+				}
+			}
+		}
+		return spec
 	}
 	r, ok := h.Rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
 	if !ok {
