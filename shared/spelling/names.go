@@ -19,6 +19,7 @@ type Names struct {
 	Providers  map[string]bool
 	Families   map[string]bool
 	Loads      map[string]bool // metrics that a service has a load of
+	Taints     map[string]bool // keys
 }
 
 // maxValues is how many values of an attribute are kept. An attribute with more, such as a serial
@@ -30,7 +31,7 @@ const maxValues = 1000
 func NewNames(snap *snapshot.Snapshot, providers ...string) *Names {
 	n := &Names{Attributes: map[string]map[string]bool{}, Properties: map[string]map[string]bool{},
 		Metrics: map[string]bool{}, Providers: map[string]bool{}, Families: map[string]bool{},
-		Loads: map[string]bool{}}
+		Loads: map[string]bool{}, Taints: map[string]bool{}}
 	for _, v := range snap.Instances {
 		if v.Instance == nil || v.IsDeregistered() {
 			continue
@@ -39,6 +40,9 @@ func NewNames(snap *snapshot.Snapshot, providers ...string) *Names {
 			addValue(n.Attributes, name, value)
 		}
 		n.addProperties(snap, v.Instance)
+		for _, t := range cluster.ReadTaints(v.Attributes[cluster.AttributeTaints]) {
+			n.Taints[t.Key] = true
+		}
 		for name := range v.Registered.Metrics {
 			n.Metrics[name] = true
 		}
@@ -89,7 +93,7 @@ func addValue(to map[string]map[string]bool, name, value string) {
 // Unknown is a name in a rule that no instance has, or a value that no instance has of a known
 // name.
 type Unknown struct {
-	Kind    string `json:"kind"` // attribute, property, metric, capacity provider, family
+	Kind    string `json:"kind"` // attribute, property, metric, capacity provider, family, taint
 	Name    string `json:"name"`
 	Value   string `json:"value,omitempty"` // set if only the value is unknown
 	Nearest string `json:"nearest,omitempty"`
@@ -148,7 +152,18 @@ func (n *Names) CheckRules(r cluster.Rules, providers []cluster.ProviderShare) (
 			out = append(out, newUnknown("attribute", name, n.Attributes))
 		}
 	}
-	return append(out, n.checkMetrics(r.Metrics)...)
+	return slices.Concat(out, n.checkMetrics(r.Metrics), n.checkTolerations(r.Tolerations))
+}
+
+// checkTolerations returns the keys of taints that no instance has, if another one is near: a
+// toleration of none is in order, as the group that has the taint may be empty.
+func (n *Names) checkTolerations(tolerations []cluster.Toleration) (out []Unknown) {
+	for _, t := range tolerations {
+		if u := newUnknown("taint", t.Key, n.Taints); t.Key != "" && !n.Taints[t.Key] && u.Nearest != "" {
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // checkMetrics returns the metrics that no instance has a capacity of, in a cluster in which some

@@ -24,12 +24,13 @@ func TestNearest(t *testing.T) {
 // namesOf has the names of snapOf.
 func namesOf() *spelling.Names { return spelling.NewNames(snapOf(), "steady") }
 
-// snapOf has one instance in rack r1 with the property Disk and a capacity of connections.
+// snapOf has one instance in rack r1 with the property Disk, a taint and a capacity of connections.
 func snapOf() *snapshot.Snapshot {
 	snap := snapshot.NewSnapshot()
 	snap.Put(&cluster.Instance{
 		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "n-1", Status: cluster.InstanceActive, AgentConnected: true,
-		Attributes: map[string]string{"rack": "r1", cluster.PropertyPrefix + "Disk": "ssd"}, Provider: "spot",
+		Attributes: map[string]string{"rack": "r1", cluster.PropertyPrefix + "Disk": "ssd",
+			cluster.AttributeTaints: "dedicated:gpu:NO_SCHEDULE"}, Provider: "spot",
 		Registered: cluster.Capacity{Metrics: map[string]int64{"connections": 100}},
 	})
 	snap.Put(&cluster.TaskDefinition{Head: cluster.Head{Cluster: "c", Rev: 1}, Family: "web", Revision: 1})
@@ -39,6 +40,9 @@ func snapOf() *snapshot.Snapshot {
 func TestCheckRules(t *testing.T) {
 	memberOf := func(text string) cluster.Rules {
 		return cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: text}}}
+	}
+	tolerating := func(key string) cluster.Rules {
+		return cluster.Rules{Tolerations: []cluster.Toleration{{Key: key, AnyValue: true}}}
 	}
 	spread := cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategySpread,
 		Field: "attribute:rak"}}}
@@ -61,6 +65,10 @@ func TestCheckRules(t *testing.T) {
 		{"BuiltInProperty", cluster.Rules{NodeConstraint: "NodeName == n-1"}, nil, ""},
 		{"Metric", cluster.Rules{Metrics: []cluster.Metric{{Name: "conections"}}}, nil,
 			`no instance has the metric "conections"; the nearest metric is "connections"`},
+		{"Taint", tolerating("dedicatd"), nil, `no instance has the taint "dedicatd"; the nearest taint is "dedicated"`},
+		{"KnownTaint", tolerating("dedicated"), nil, ""},
+		{"TaintOfAnEmptyGroup", tolerating("spot"), nil, ""},
+		{"AnyTaint", tolerating(""), nil, ""},
 		{"Provider", cluster.Rules{}, []cluster.ProviderShare{{Provider: "sport"}},
 			`the cluster has no capacity provider "sport"; the nearest capacity provider is "spot"`},
 		{"ProviderWithoutInstances", cluster.Rules{}, []cluster.ProviderShare{{Provider: "steady"}}, ""},

@@ -22,7 +22,7 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 		Why: describeDiagnosis(d)}
 	var help []Help
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
-		return r.Filter == cluster.FilterConstraint || r.Filter == cluster.FilterAttribute
+		return slices.Contains(namingFilters, r.Filter)
 	}) {
 		for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
 			p.Why += " " + sentence(u.String())
@@ -58,6 +58,9 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	help = append(append(help, more...), f.roomHelp(s, d, c, movesHelp)...)
 	f.add(p, s.BlockedSince, help...)
 }
+
+// namingFilters reject instances for names that a service's rules may have misspelled.
+var namingFilters = []cluster.Filter{cluster.FilterConstraint, cluster.FilterAttribute, cluster.FilterTaint}
 
 // sizeFilters reject instances for room that may be kept for a DAEMON service. Other filters would
 // reject them without that.
