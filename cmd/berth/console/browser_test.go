@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // A real browser shows every page without an error of style, script or policy, in both themes so
@@ -160,6 +162,9 @@ var pictures = map[string]string{
 	"task": "/console/task/" + firstTask, "drain": "/console/change/drain?of=n-0",
 }
 
+// emptyPictures are the pages that a cluster without instances and services has.
+var emptyPictures = []string{"first", "map", "tasks", "capacity", "events", "whatif", "rebalancing", "services"}
+
 // firstTask is the id of the first task of newStore.
 const firstTask = "00000000000000000000000000000000"
 
@@ -176,15 +181,18 @@ func (b *browser) takePictures(t *testing.T) {
 	for _, n := range []int{0, 9, 500, 5000} {
 		lost := newInstance(3)
 		lost.AgentConnected, lost.DisconnectedAt, lost.Rev = false, cluster.At(noon), 1
-		store := newStore(t, n, append(append(broken(), lost, deploying(), stuck()), throttled()...)...)
+		store := newStore(t, n)
 		if n > 0 {
+			for _, row := range slices.Concat(broken(), []state.Row{lost, deploying()}, stuck(), throttled()) {
+				store.write(t, row)
+			}
 			upgrade(store)
 		}
 		server, _ := site(t, store.source, "")
 		for _, theme := range []string{"light", "dark"} {
 			b.useTheme(t, theme)
 			for name, path := range pictures {
-				if n == 0 && (name == "instance" || name == "task") {
+				if n == 0 && !slices.Contains(emptyPictures, name) {
 					continue
 				}
 				b.open(t, server.URL+path)

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bufio"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,12 +23,22 @@ func broken() []state.Row {
 		CreatedAt: noon, Message: "(service api) says " + hostile}}
 }
 
-// stuck is a service whose deployment may neither start nor stop a task.
-func stuck() *cluster.Service {
-	s := newService("fixed", 0)
-	s.MinHealthy, s.MaxPercent, s.Deployment.State = 100, 100, cluster.RolloutInProgress
-	s.EmittedKeys = map[string]time.Time{"stuck": noon.Add(-time.Minute)}
-	return s
+// stuck are the rows of a service whose deployment may neither start nor stop a task: both are of the
+// earlier revision.
+func stuck() []state.Row {
+	s := newService("fixed", 2)
+	earlier := s.Deployment
+	earlier.Running, earlier.Healthy = 2, 2
+	s.MinHealthy, s.MaxPercent, s.Older = 100, 100, []cluster.Deployment{earlier}
+	s.Deployment.ID, s.Deployment.State = "ecs-svc/2", cluster.RolloutInProgress
+	s.Running, s.EmittedKeys = 2, map[string]time.Time{"stuck": noon.Add(-time.Minute)}
+	rows := []state.Row{s}
+	for k := range 2 {
+		t := newTask(fmt.Sprintf("f%031d", k), fmt.Sprintf("n-%d", k))
+		t.Owner, t.Service, t.Group, t.Revision = "fixed", "fixed", "service:fixed", earlier.ID
+		rows = append(rows, t)
+	}
+	return rows
 }
 
 // throttled are the rows of a service whose tasks keep exiting.
@@ -101,14 +112,16 @@ func TestPages(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	server, _ := site(t, newStore(t, 0).source, "")
 	_, page := get(t, server, "/")
-	contains(t, page, "Nothing is wrong.", "Nothing is wrong in cluster prod (0 instances, 1 service, 0 tasks).")
+	contains(t, page, "Nothing is wrong.", "Nothing is wrong in cluster prod (0 instances, 0 services, 0 tasks).")
 	gone := newService("web", 0)
 	gone.Status = cluster.ServiceInactive
 	server, _ = site(t, newStore(t, 0, gone).source, "")
 	_, page = get(t, server, "/")
 	contains(t, page, "There is no service yet.", "aws ecs create-service --cluster prod --service-name web")
 	_, page = get(t, server, "/console/map")
-	contains(t, page, "No instance.")
+	contains(t, page, "No instance has joined cluster prod yet.", "ECS_CLUSTER=prod")
+	_, page = get(t, server, "/console/map?q=spot")
+	contains(t, page, "No instance matches.")
 }
 
 // Only a browser on this machine sees pages, and no page of another origin does.

@@ -44,7 +44,9 @@ func newStore(t testing.TB, n int, also ...state.Row) *testStore {
 	s.write(t, &state.Meta{Head: head, Version: 1, Short: "prod-short"})
 	s.write(t, &cluster.TaskDefinition{Head: head, Family: "web", Revision: 1,
 		Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}})
-	s.write(t, newService("web", 2*n))
+	if n > 0 {
+		s.write(t, newService("web", 2*n))
+	}
 	for k := range n {
 		s.write(t, newInstance(k))
 		for x := range 2 {
