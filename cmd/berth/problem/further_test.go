@@ -72,6 +72,9 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		}, problem.InstanceUnused, "No service can use 2 instances.",
 			"n-2, n-3: They do not meet the requirements of any service: every service asks for a capacity provider.",
 			"berth explain instance n-2"},
+		{"NoInstance", func(w *world) { w.service("web", 1) }, problem.ServiceShort,
+			"Service web runs 0 of 1 task: no instance can take 1 more.", "The cluster has no instance.",
+			"echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config"},
 		{"NoNetworkInterface", func(w *world) {
 			w.instance(1, func(i *cluster.Instance) { i.Registered.ENIs = new(0) })
 			w.service("web", 1)

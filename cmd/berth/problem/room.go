@@ -214,7 +214,12 @@ func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c task
 			help = append(help, fewer)
 		}
 	}
-	if len(help) == 0 {
+	switch {
+	case len(help) > 0:
+	case d.Evaluated == 0 && d.Empty == "":
+		help = []Help{{"Have a machine join: on it, before its ECS agent starts",
+			fmt.Sprintf("echo ECS_CLUSTER=%s >> /etc/ecs/ecs.config", QuoteArgument(f.in.Cluster))}}
+	default:
 		help = []Help{{"See the cluster's instances", f.berth("instance")}}
 	}
 	var unique []Help
