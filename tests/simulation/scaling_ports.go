@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
@@ -58,6 +59,10 @@ func (g *checkedGroups) checkedCall(ctx context.Context, op string, change func(
 	p := processOf(ctx)
 	if err := p.interrupt(); err != nil {
 		return err
+	}
+	// A client of AWS sends nothing for an invocation whose time is over.
+	if err := p.callContext(ctx).Err(); err != nil {
+		return fmt.Errorf("calling %s: %w", op, err)
 	}
 	g.checker.beforeChange()
 	err := change()

@@ -34,10 +34,11 @@ var scalingRegressions = map[uint64]string{
 	190: "instances whose draining was not reported stayed DRAINING forever",
 	300018: "12 instances were used where 10 hold the tasks: at its maximum the group was never packed, " +
 		"because its target asked for more free instances",
-	50001: "a group was left on more instances than its tasks need",
-	60018: "a group was left on more instances than its tasks need",
-	20002: "two decisions overlapped, and the older one's desired capacity was set last",
-	20010: "two decisions overlapped, and the older one's desired capacity was set last",
+	50001:  "a group was left on more instances than its tasks need",
+	60018:  "a group was left on more instances than its tasks need",
+	140434: "an invocation whose time was over still set a desired capacity",
+	20002:  "two decisions overlapped, and the older one's desired capacity was set last",
+	20010:  "two decisions overlapped, and the older one's desired capacity was set last",
 }
 
 func TestScalingRegressions(t *testing.T) {
