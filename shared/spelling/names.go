@@ -3,6 +3,7 @@ package spelling
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -116,17 +117,39 @@ func (u Unknown) String() string {
 	return what
 }
 
-// Corrected returns the rule's expression with the nearest name, or nothing if there is none.
+// Corrected returns the rule's expression with the nearest name or value wherever the unknown one
+// stands, or nothing if there is none.
 func (u Unknown) Corrected() string {
 	if u.Nearest == "" || u.Within == "" {
 		return ""
 	}
-	wrong := u.Name
-	if u.Value != "" {
-		wrong = u.Value
+	var out strings.Builder
+	done, name := 0, ""
+	for n, at := range expressionWord.FindAllStringIndex(u.Within, -1) {
+		word := strings.Trim(u.Within[at[0]:at[1]], `'"`)
+		isName := n%2 == 0 // of properties, names and values take turns
+		if u.Kind == "attribute" {
+			isName = len(word) > len(attributePrefix) && strings.EqualFold(word[:len(attributePrefix)], attributePrefix)
+			if isName {
+				word = word[len(attributePrefix):]
+			}
+		}
+		if isName {
+			name = word
+		}
+		if isName == (u.Value == "") && name == u.Name && (isName || word == u.Value) {
+			start := at[0] + strings.LastIndex(u.Within[at[0]:at[1]], word)
+			out.WriteString(u.Within[done:start] + u.Nearest)
+			done = start + len(word)
+		}
 	}
-	return strings.Replace(u.Within, wrong, u.Nearest, 1)
+	return out.String() + u.Within[done:]
 }
+
+// expressionWord is a word of an expression that may be a name or a value.
+var expressionWord = regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s()\[\],'"=<>!~&|^]+`)
+
+const attributePrefix = "attribute:"
 
 // CheckRules returns the names in rules and in a capacity provider strategy that the cluster does
 // not have. In a cluster without instances nothing is checked but capacity providers.
@@ -148,7 +171,7 @@ func (n *Names) CheckRules(r cluster.Rules, providers []cluster.ProviderShare) (
 		out = append(out, n.checkExpression(e, r.NodeConstraint)...)
 	}
 	for _, s := range r.Strategies {
-		if name, ok := strings.CutPrefix(s.Field, "attribute:"); ok && n.Attributes[name] == nil {
+		if name, ok := strings.CutPrefix(s.Field, attributePrefix); ok && n.Attributes[name] == nil {
 			out = append(out, newUnknown("attribute", name, n.Attributes))
 		}
 	}

@@ -87,11 +87,27 @@ func TestCheckRules(t *testing.T) {
 	}
 }
 
+// The unknown name or value is replaced where it stands, and nowhere else.
 func TestCorrected(t *testing.T) {
-	rules := cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf,
-		Expression: "attribute:rak == r1"}}}
-	if got := namesOf().CheckRules(rules, nil)[0].Corrected(); got != "attribute:rack == r1" {
-		t.Error(got)
+	attribute := func(name, value, nearest, within string) spelling.Unknown {
+		return spelling.Unknown{Kind: "attribute", Name: name, Value: value, Nearest: nearest, Within: within}
+	}
+	for want, u := range map[string]spelling.Unknown{
+		"attribute:rack == r1":                            attribute("rak", "", "rack", "attribute:rak == r1"),
+		"attribute:rack == a1":                            attribute("rack", "a", "a1", "attribute:rack == a"),
+		"attribute:rack=='a1'":                            attribute("rack", "a", "a1", "attribute:rack=='a'"),
+		"attribute:rack == rak":                           attribute("rak", "", "rack", "attribute:rak == rak"),
+		"attribute:type == m5 and attribute:type == c5":   attribute("typ", "", "type", "attribute:type == m5 and attribute:typ == c5"),
+		"attribute:zone == a or attribute:rack in [a1,b]": attribute("rack", "a", "a1", "attribute:zone == a or attribute:rack in [a,b]"),
+		"(Attribute:rack exists) and attribute:rack == 1": attribute("rak", "", "rack", "(Attribute:rak exists) and attribute:rak == 1"),
+		"Disk == Disc && Tier >= 2":                       {Kind: "property", Name: "Disc", Nearest: "Disk", Within: "Disc == Disc && Tier >= 2"},
+		"(Tier == ssd||Disk == ssd)": {Kind: "property", Name: "Disk", Value: "sd", Nearest: "ssd",
+			Within: "(Tier == ssd||Disk == sd)"},
+		"": attribute("rak", "", "", "attribute:rak == r1"),
+	} {
+		if got := u.Corrected(); got != want {
+			t.Errorf("%s: %q, want %q", u.Within, got, want)
+		}
 	}
 }
 
