@@ -1,6 +1,7 @@
 package moves
 
 import (
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -81,11 +82,10 @@ func (p *Planner) GoalsOf() *Goals {
 		}
 		out.Metrics = append(out.Metrics, goal)
 	}
-	for name, s := range r.SafetyLevels {
-		if name == "CPU" || name == "MEMORY" {
-			if _, weighted := r.Weights[name]; !weighted {
-				out.Metrics = append(out.Metrics, MetricGoal{Name: name, Safety: s, Gather: gathered[name]})
-			}
+	for _, name := range []string{"CPU", "MEMORY"} { // without a weight they are no metrics
+		safety, limited := r.SafetyLevels[name]
+		if _, weighted := r.Weights[name]; !weighted && (limited || gathered[name]) {
+			out.Metrics = append(out.Metrics, MetricGoal{Name: name, Safety: safety, Gather: gathered[name]})
 		}
 	}
 	out.EmptyCount, out.EmptyOverDomains = r.EmptyInstances, r.EmptyOverDomains
@@ -142,7 +142,8 @@ type MetricBalance struct {
 const (
 	startGain      = 0.04 // of the distance
 	leastGain      = 0.01 // if balancing continues
-	leastGainShare = 0.05
+	leastGainShare = 0.05 // of the parts of the distance that become less
+	leastChange    = 1e-9 // of a part; less is an error of the sums
 )
 
 // Balance returns moves that bring the cluster nearer to its goals. The plan ends where further
@@ -180,6 +181,8 @@ func (p *Planner) MeasureBalance(r BalanceRequest) Balance {
 // addMoves adds the moves up to where the distance is least, if that is worth it.
 func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, r *BalanceRequest) {
 	before := out.Before.Distance
+	partsBefore := slices.Clone(b.tally.parts())
+	partsAtLeast := slices.Clone(partsBefore)
 	least, end := before, 0
 	var all []BalanceMove
 	for n, m := range ordered {
@@ -195,14 +198,20 @@ func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, r *Bala
 			To: b.problem.instances[m.To].id, Cost: task.cost, Mode: StartFirst, Why: why,
 		}})
 		if last := n+1 == len(ordered) || !ordered[n+1].Together; distance < least && last {
-			least, end = distance, n+1
+			least, end, partsAtLeast = distance, n+1, append(partsAtLeast[:0], b.tally.parts()...)
 		}
 	}
 	pays := startGain
 	if r.Continues {
 		pays = leastGain
 	}
-	if gain := before - least; gain < max(pays, leastGainShare*before) {
+	improvable := 0.0 // no moves even out the one task with a metric of its own
+	for n, part := range partsBefore {
+		if part-partsAtLeast[n] > leastChange {
+			improvable += part
+		}
+	}
+	if gain := before - least; gain < max(pays, leastGainShare*improvable) {
 		end = 0
 	}
 	if r.Most > 0 {

@@ -285,6 +285,28 @@ func TestBalanceIgnoresNoise(t *testing.T) {
 	}
 }
 
+// Loads that no moves even out, such as those of single tasks with metrics of their own, do not keep
+// others uneven.
+func TestBalanceBesideWhatStaysUneven(t *testing.T) {
+	rows := loads(cluster.Configuration{}, []int64{20, 20, 20}, nil, nil, nil, nil, nil)
+	goals := &moves.Goals{Metrics: []moves.MetricGoal{{Name: "m", Weight: 1}}}
+	specs := []*placement.Spec{packed("web")}
+	for n := range 18 {
+		owner := fmt.Sprint("alone", n)
+		specs = append(specs, packed(owner))
+		goals.Metrics = append(goals.Metrics, moves.MetricGoal{Name: owner, Weight: 1})
+		rows = append(rows, oracle.Task("t-"+owner, fmt.Sprint("i", n%6), func(t *cluster.Task) {
+			t.Owner, t.Reported = owner, map[string]int64{owner: 1}
+		}))
+	}
+	p := planRequest(t, rows, moves.BalanceRequest{
+		Request: movers(specs...), Goals: goals, Budget: rebalance.Budget{Steps: 20_000}, Seed: 1})
+	if len(p.Moves) != 2 || p.After.Distance < 0.5*p.Before.Distance {
+		t.Errorf("%d moves from a distance of %.2f to %.2f, expected 2, and most of it left: %+v", len(p.Moves),
+			p.Before.Distance, p.After.Distance, p.Before.Metrics)
+	}
+}
+
 // What balancing has begun goes on as long as it gains a little. What begins has to gain more.
 func TestBalanceContinues(t *testing.T) {
 	ones := func(n int) []int64 { return slices.Repeat([]int64{1}, n) }
@@ -541,4 +563,15 @@ func TestBalanceKeepsTheRules(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	})
+}
+
+// CPU and MEMORY are gathered, or kept below a safety level, also without a weight.
+func TestGoalsOfResourcesWithoutAWeight(t *testing.T) {
+	snap := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Rebalancing: &cluster.Rebalancing{
+		EmptyMetrics: []string{"CPU"}, EmptyInstances: 2, SafetyLevels: map[string]float64{"MEMORY": 0.8}}}))
+	got := moves.NewPlanner(placement.New(snap)).GoalsOf().Metrics
+	want := []moves.MetricGoal{{Name: "CPU", Gather: true}, {Name: "MEMORY", Safety: 0.8}}
+	if !slices.Equal(got, want) {
+		t.Errorf("goals %+v, want %+v", got, want)
+	}
 }
