@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/service"
 	"berth/shared/snapshot"
 )
@@ -108,6 +109,19 @@ func Services(snap *snapshot.Snapshot, now time.Time) []Service {
 	return out
 }
 
+// ThrottleOf returns how a service's starts are slowed down, or nil. Calls that ECS refused are in no
+// throttle's row, because no event reports them; placement counts them with every decision, and so
+// does this, with the delays of an installation that has not changed them.
+func ThrottleOf(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) *cluster.Throttle {
+	row, tasks := snap.Throttle(s.Short), snap.TasksOf(s.Short)
+	if !slices.ContainsFunc(tasks, (*cluster.Task).NeverRan) {
+		return row
+	}
+	settings := handler.DefaultSettings()
+	return &cluster.Throttle{Head: s.Head, Owner: s.Short, Service: s.Name,
+		Revisions: service.Backoffs(row, tasks, settings.Limits(), now)}
+}
+
 // NewService returns a service as lists show it.
 func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Service {
 	out := Service{Name: s.Name, Status: string(s.Status), Strategy: string(s.Strategy),
@@ -123,7 +137,7 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 			out.Pending++
 		}
 	}
-	throttle := snap.Throttle(s.Short)
+	throttle := ThrottleOf(snap, s, now)
 	_, stuck := StuckSince(s)
 	switch {
 	case s.Status != cluster.ServiceActive:

@@ -72,6 +72,18 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		}, problem.InstanceUnused, "No service can use 2 instances.",
 			"n-2, n-3: They do not meet the requirements of any service: every service asks for a capacity provider.",
 			"berth explain instance n-2"},
+		{"StartsThatECSRefuses", func(w *world) {
+			w.instance(1)
+			w.service("web", 2)
+			w.task("web", 1, "n-1")
+			w.task("web", 2, "n-1", func(t *cluster.Task) {
+				t.Revision, t.Last = "ecs-svc/2", cluster.TaskStopped
+				t.StopCode, t.Stopped = "TaskFailedToStart", cluster.At(tenPast.Add(-time.Second))
+				t.CreatedAt = cluster.At(tenPast.Add(-2 * time.Second))
+				t.Reason = "TaskFailedToStart: ClientException: TaskDefinition is inactive"
+			})
+		}, problem.ServiceThrottled, "Service web runs 1 of 2 tasks: its starts are throttled.",
+			"1 attempt in a row failed, and 1 task of web:1 never ran.", "update-service --cluster prod --service web --task-definition web"},
 		{"NoInstance", func(w *world) { w.service("web", 1) }, problem.ServiceShort,
 			"Service web runs 0 of 1 task: no instance can take 1 more.", "The cluster has no instance.",
 			"echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config"},

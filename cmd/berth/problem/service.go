@@ -242,7 +242,7 @@ func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 
 // checkThrottle reports starts that are held back after failures.
 func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
-	for _, r := range berthapi.ThrottleOf(s, f.in.Snapshot.Throttle(s.Short)).Revisions {
+	for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(f.in.Snapshot, s, f.in.Now)).Revisions {
 		isDue := !r.NextAttemptAt.After(f.in.Now)
 		// Once the attempt is due, what stands in its way is room.
 		if isDue && (c.running >= s.Desired || s.Blocked != nil) || hasFailed(s, r.Deployment) {

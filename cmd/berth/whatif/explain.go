@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/cmd/berth/listing"
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/placement"
@@ -252,7 +253,7 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 		out.Failed = cmp.Or(s.Deployment.Reason, "ECS deployment "+s.Deployment.ID+" failed.")
 		// A deployment that has FAILED starts nothing, so where its tasks would go does not matter.
 	} else if out.Missing > 0 {
-		for _, r := range berthapi.ThrottleOf(s, snap.Throttle(s.Short)).Revisions {
+		for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(snap, s, now)).Revisions {
 			if r.Status == "PRIMARY" {
 				out.HeldUntil = r.NextAttemptAt.Format(time.RFC3339)
 			}
