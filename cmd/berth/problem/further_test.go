@@ -1,6 +1,7 @@
 package problem_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,19 @@ func TestSituationsFoundByTrying(t *testing.T) {
 			})
 		}, problem.ServiceThrottled, "Service web runs 1 of 2 tasks: its starts are throttled.",
 			"1 attempt in a row failed, and 1 task of web:1 never ran.", "update-service --cluster prod --service web --task-definition web"},
+		{"ProtectedTasksKeepAServiceFromScalingIn", func(w *world) {
+			w.instance(1)
+			w.service("web", 1)
+			for k := range 3 {
+				w.task("web", k+1, "n-1")
+			}
+			for k := range 2 {
+				w.rows = append(w.rows, &cluster.Protection{Head: w.head(), Owner: "web-short",
+					Task: fmt.Sprintf("t-%d", k+1), Until: noon.Add(time.Duration(k+1) * time.Hour)})
+			}
+		}, problem.ScaleInWaits, "Service web runs 3 of 1 task: it cannot scale in.",
+			"2 tasks are protected, the last until 2026-11-21T14:00:00Z.",
+			"aws ecs update-task-protection --cluster prod --no-protection-enabled --tasks t-1 t-2"},
 		{"NoInstance", func(w *world) { w.service("web", 1) }, problem.ServiceShort,
 			"Service web runs 0 of 1 task: no instance can take 1 more.", "The cluster has no instance.",
 			"echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config"},

@@ -30,6 +30,7 @@ const (
 	DeploymentStuck      Kind = "deployment stuck"
 	TargetRefused        Kind = "target group refuses"
 	TasksUnhealthy       Kind = "tasks unhealthy"
+	ScaleInWaits         Kind = "scale-in waits"
 	TaskUnplaced         Kind = "task without instance"
 	InstanceLost         Kind = "instance disconnected"
 	InstanceUnregistered Kind = "instance not registered"
@@ -50,7 +51,7 @@ var ranks = map[Kind]int{}
 
 func init() {
 	for n, k := range []Kind{ServiceShort, ServiceThrottled, StartsRefused, TasksExit, DeploymentFailed,
-		DeploymentStuck, TargetRefused, TasksUnhealthy, TaskUnplaced, InstanceLost, InstanceUnregistered, LaunchesFail,
+		DeploymentStuck, TargetRefused, TasksUnhealthy, ScaleInWaits, TaskUnplaced, InstanceLost, InstanceUnregistered, LaunchesFail,
 		DrainWaits, UpgradeWaits, UpgradeFailed, DeadLetters,
 		ProviderFailed, InstanceUnused, NoScaleIn, RuleBroken, NameUnknown} {
 		ranks[k] = n

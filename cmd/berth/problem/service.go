@@ -102,6 +102,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 			Why:  sentence(c.reason)}, s.UnhealthySince,
 			Help{"See the service's events", f.berth("events --service %s", s.Name)})
 	}
+	f.checkScaleIn(s, c)
 	if since, stuck := listing.StuckSince(s); stuck {
 		f.addStuck(s, c, since)
 	}
@@ -123,6 +124,36 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 		f.checkNames(s)
 	}
 }
+
+// checkScaleIn reports a service that keeps more tasks than desired because they are protected.
+func (f serviceFinder) checkScaleIn(s *cluster.Service, c taskCounts) {
+	if s.Strategy != cluster.Replica || c.running <= s.Desired {
+		return
+	}
+	var ids []string
+	var until time.Time
+	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
+		if p := f.in.Snapshot.Protection(t.Owner, t.ID); t.IsActive() && f.isProtected(t) {
+			ids = append(ids, t.ID)
+			if p.Until.After(until) {
+				until = p.Until
+			}
+		}
+	}
+	if len(ids) <= s.Desired { // the others can stop
+		return
+	}
+	slices.Sort(ids)
+	f.add(Problem{Kind: ScaleInWaits, Type: "service", Name: s.Name, Count: len(ids) - s.Desired,
+		What: fmt.Sprintf("Service %s runs %d of %s: it cannot scale in.", s.Name, c.running,
+			whatif.CountNoun(s.Desired, "task")),
+		Why: fmt.Sprintf("%s protected, the last until %s.", countAre(len(ids), "task"), formatTime(until))},
+		time.Time{}, Help{"End the protection", f.aws("update-task-protection --no-protection-enabled --tasks %s",
+			strings.Join(ids[:min(len(ids), maxProtected)], " "))})
+}
+
+// maxProtected is how many tasks one call of UpdateTaskProtection may name.
+const maxProtected = 10
 
 // describeDeadAgents says how many of the tasks that are starting wait for an agent that is not
 // connected; empty if none does.
