@@ -43,8 +43,12 @@ func (f *finder) checkProviders() {
 }
 
 func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help Help) {
+	all := []Help{help}
+	if reason, call, untagged := strings.Cut(why, " If it is yours, run: aws "); untagged { // [handler.OwnershipProblem]
+		why, all = reason, []Help{{"Let Berth change the group, if it is yours", f.other("%s", call)}, help}
+	}
 	f.add(Problem{Kind: ProviderFailed, Type: "capacity provider", Name: p.Name, Count: 1,
-		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, help)
+		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, all...)
 }
 
 func describeFailedChange(p *cluster.CapacityProvider) string {

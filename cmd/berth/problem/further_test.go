@@ -10,6 +10,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/handler"
 	"berth/shared/service"
 )
 
@@ -98,6 +99,19 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		}, problem.ScaleInWaits, "Service web runs 3 of 1 task: it cannot scale in.",
 			"2 tasks are protected, the last until 2026-11-21T14:00:00Z.",
 			"aws ecs update-task-protection --cluster prod --no-protection-enabled --tasks t-1 t-2"},
+		{"AConstraintWithAList", func(w *world) {
+			w.instance(1)
+			w.service("web", 1, func(s *cluster.Service) {
+				s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:rak in [r1, r2]"}}
+			})
+		}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.", `the nearest attribute is "rack".`,
+			`--placement-constraints 'type=memberOf,expression="attribute:rack in [r1, r2]"'`},
+		{"AGroupThatIsNotBerths", copied(onSpot(func(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) {
+			p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdateFailed, handler.OwnershipProblem(g, "berth")
+		})), problem.ProviderFailed, "Capacity provider spot could not be changed.",
+			"The Auto Scaling group group does not have the tag berth:installation=berth, so Berth only reads it.",
+			"aws autoscaling create-or-update-tags --tags ResourceId=group,ResourceType=auto-scaling-group," +
+				"Key=berth:installation,Value=berth,PropagateAtLaunch=false"},
 		{"NoInstance", func(w *world) { w.service("web", 1) }, problem.ServiceShort,
 			"Service web runs 0 of 1 task: no instance can take 1 more.", "The cluster has no instance.",
 			"echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config"},

@@ -102,7 +102,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 			Why:  sentence(c.reason)}, s.UnhealthySince,
 			Help{"See the service's events", f.berth("events --service %s", s.Name)})
 	}
-	f.checkScaleIn(s, c)
+	f.checkProtectedTasks(s, c)
 	if since, stuck := listing.StuckSince(s); stuck {
 		f.addStuck(s, c, since)
 	}
@@ -125,8 +125,8 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 	}
 }
 
-// checkScaleIn reports a service that keeps more tasks than desired because they are protected.
-func (f serviceFinder) checkScaleIn(s *cluster.Service, c taskCounts) {
+// checkProtectedTasks reports a service that keeps more tasks than desired because they are protected.
+func (f serviceFinder) checkProtectedTasks(s *cluster.Service, c taskCounts) {
 	if s.Strategy != cluster.Replica || c.running <= s.Desired {
 		return
 	}
@@ -234,9 +234,9 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 			case c.Type != cluster.MemberOf:
 				list = append(list, "type="+c.Type)
 			case c.Expression == u.Within:
-				list = append(list, QuoteArgument("type=memberOf,expression="+text))
+				list = append(list, memberOfArgument(text))
 			default:
-				list = append(list, QuoteArgument("type=memberOf,expression="+c.Expression))
+				list = append(list, memberOfArgument(c.Expression))
 			}
 		}
 		what := "Correct the constraint"
@@ -247,6 +247,15 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 			strings.Join(list, " "))}
 	}
 	return Help{"See what the instances have", f.berth("instance --output wide")}
+}
+
+// memberOfArgument returns a constraint as an argument. In the AWS CLI's short syntax, a comma or a
+// bracket ends a value that is not quoted.
+func memberOfArgument(expression string) string {
+	if strings.ContainsAny(expression, `,[]{}"`) {
+		expression = `"` + strings.ReplaceAll(expression, `"`, `\"`) + `"`
+	}
+	return QuoteArgument("type=memberOf,expression=" + expression)
 }
 
 // correctedStrategies returns the service's placement strategies as arguments, with the nearest
