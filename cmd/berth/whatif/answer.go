@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -154,11 +153,14 @@ func keyOf(c *placement.Candidate) []Component {
 	return out
 }
 
-// instanceVerdict explains why the request's first task would or would not go to one instance.
+// instanceVerdict explains why the request's first task would or would not go to one instance, named
+// as [ExplainInstance] takes it.
 func (m *model) instanceVerdict(r placement.Request, x *placement.Explanation, id string) (*Verdict, error) {
-	if v := m.snap.Instances[id]; v == nil || v.Instance == nil {
-		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(m.snap.Instances))}
+	v := findInstance(m.snap, cluster.LastPart(id))
+	if v == nil || v.Instance == nil {
+		return nil, noInstance(m.snap, id)
 	}
+	id = v.ID
 	out := &Verdict{Instance: id}
 	// Unlike a placement, which stops at the first filter that rejects an instance, this asks all
 	// of them.

@@ -120,7 +120,7 @@ func noInstance(snap *snapshot.Snapshot, id string) *NotFound {
 		switch {
 		case v.Instance == nil || v.IsDeregistered():
 		case ofEC2:
-			out.Known = append(out.Known, v.EC2InstanceID)
+			out.Known = append(out.Known, cmp.Or(v.EC2InstanceID, v.ID))
 		default:
 			out.Known = append(out.Known, v.ID)
 		}

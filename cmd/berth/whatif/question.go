@@ -56,6 +56,12 @@ func (e *NotFound) Error() string {
 	if slices.Contains(outsideClusters, e.Kind) {
 		missing = fmt.Sprintf("there is no %s %q", e.Kind, e.Name)
 	}
+	if n := e.countBegun(); n > 0 {
+		if len(e.Name) < leastShort {
+			return fmt.Sprintf("%s %q is too short, expected at least %d characters of an id", e.Kind, e.Name, leastShort)
+		}
+		return fmt.Sprintf("%s %q is the beginning of %d ids, expected more characters", e.Kind, e.Name, n)
+	}
 	nearest := spelling.DidYouMean(e.Name, known)
 	known = known[:min(len(known), shown)]
 	if more > 0 {
@@ -65,6 +71,19 @@ func (e *NotFound) Error() string {
 		return missing + ", which has none"
 	}
 	return fmt.Sprintf("%s, expected one of: %s%s", missing, strings.Join(known, ", "), nearest)
+}
+
+// countBegun returns how many ids begin with the name, of things that have ids.
+func (e *NotFound) countBegun() (n int) {
+	if e.Kind != "task" && e.Kind != "instance" || e.Name == "" {
+		return 0
+	}
+	for _, id := range e.Known {
+		if strings.HasPrefix(id, e.Name) {
+			n++
+		}
+	}
+	return n
 }
 
 // outsideClusters are the kinds of things that are no part of a cluster.

@@ -265,6 +265,15 @@ func TestAskKnowsWhatIsThere(t *testing.T) {
 	if want := `task "x" is not in the cluster, expected one of: a, b, c, d, e, f, g, h, i, j, 2 more`; many.Error() != want {
 		t.Errorf("got %s", many)
 	}
+	for name, want := range map[string]string{
+		"aa":     `task "aa" is too short, expected at least 6 characters of an id`,
+		"aabbcc": `task "aabbcc" is the beginning of 2 ids, expected more characters`,
+	} {
+		begun := &whatif.NotFound{Kind: "task", Name: name, Known: []string{"aabbcc00", "aabbcc11", "bb"}}
+		if begun.Error() != want {
+			t.Errorf("got %s", begun)
+		}
+	}
 	none := &whatif.NotFound{Kind: "task", Name: "x"}
 	if want := `task "x" is not in the cluster, which has none`; none.Error() != want {
 		t.Errorf("got %s", none)
