@@ -112,6 +112,20 @@ func TestSituationsFoundByTrying(t *testing.T) {
 			"The Auto Scaling group group does not have the tag berth:installation=berth, so Berth only reads it.",
 			"aws autoscaling create-or-update-tags --tags ResourceId=group,ResourceType=auto-scaling-group," +
 				"Key=berth:installation,Value=berth,PropagateAtLaunch=false"},
+		{"ADeploymentWithoutRoom", func(w *world) {
+			w.instance(1)
+			w.service("web", 4, func(s *cluster.Service) {
+				s.Deployment.State, s.Older = cluster.RolloutInProgress, []cluster.Deployment{{Revision: cluster.Revision{
+					ID: "ecs-svc/1", TaskDefinition: "web:0"}}}
+				s.Blocked = &cluster.Diagnosis{Evaluated: 1, Unplaced: 4, Rejected: []cluster.Rejection{
+					{Filter: cluster.FilterMemory, Count: 1, Need: 512}}}
+			})
+			for k := range 4 {
+				w.task("web", k+1, "n-1", func(t *cluster.Task) { t.Revision = "ecs-svc/1" })
+			}
+		}, problem.ServiceShort, "The deployment of web:1 to service web waits: no instance can take 4 more.",
+			"minimumHealthyPercent 100 keeps at least 4 of the service's 4 tasks. 0 of 1 instance can take one: 1 insufficient CPU",
+			"aws ecs update-service --cluster prod --service web --deployment-configuration"},
 		{"NoInstance", func(w *world) { w.service("web", 1) }, problem.ServiceShort,
 			"Service web runs 0 of 1 task: no instance can take 1 more.", "The cluster has no instance.",
 			"echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config"},

@@ -20,6 +20,13 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 		What: fmt.Sprintf("Service %s runs %d of %s%s: no instance can take %s.", s.Name, c.running,
 			whatif.CountNoun(s.Desired, "task"), describeLeaving(c), countMore(cmp.Or(d.Unplaced, count))),
 		Why: describeDiagnosis(d)}
+	if c.isReplacing(s) {
+		least, _ := s.TaskBounds(s.Desired)
+		p.What = fmt.Sprintf("The deployment of %s to service %s waits: no instance can take %s.",
+			s.Deployment.TaskDefinition, s.Name, countMore(cmp.Or(d.Unplaced, count)))
+		p.Why = fmt.Sprintf("minimumHealthyPercent %d keeps at least %d of the service's %s. %s", s.MinHealthy, least,
+			whatif.CountNoun(c.running, "task"), p.Why)
+	}
 	var help []Help
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
 		return slices.Contains(namingFilters, r.Filter)
@@ -207,6 +214,9 @@ func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c task
 		s.Name, c.running-c.leaving)}
 	if c.running == c.leaving {
 		fewer.What = "Ask for none until there is room"
+	}
+	if c.isReplacing(s) {
+		fewer = Help{"Let it stop a task first", f.percentages(s)}
 	}
 	for _, r := range sortedRejections(d) {
 		help = append(help, f.filterHelp(s, r, movesHelp)...)

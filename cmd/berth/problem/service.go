@@ -34,6 +34,12 @@ type taskCounts struct {
 	reason             string          // why the first unhealthy one is
 }
 
+// isReplacing reports whether the service has all its tasks, some of an earlier revision: those
+// without room are to replace them.
+func (c *taskCounts) isReplacing(s *cluster.Service) bool {
+	return s.Strategy == cluster.Replica && len(s.Older) > 0 && c.running-c.leaving >= s.Desired
+}
+
 func (f serviceFinder) countTasks(s *cluster.Service) (c taskCounts) {
 	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
 		switch {
