@@ -126,6 +126,15 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		}, problem.ServiceShort, "The deployment of web:1 to service web waits: no instance can take 4 more.",
 			"minimumHealthyPercent 100 keeps at least 4 of the service's 4 tasks. 0 of 1 instance can take one: 1 insufficient CPU",
 			"aws ecs update-service --cluster prod --service web --deployment-configuration"},
+		{"AStandaloneTaskThatWaitsForAFullProvider", func(w *world) {
+			*w = *onSpot(func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max, g.Desired = 1, 1 })
+			w.instance(2) // of no provider
+			w.task("web", 9, "", func(t *cluster.Task) {
+				t.Owner, t.Service, t.Group, t.Last = "prod", "", "family:web", ""
+				t.Rules = &cluster.Rules{Providers: []cluster.ProviderShare{{Provider: "spot", Weight: 1}}}
+			})
+		}, problem.TaskUnplaced, "1 standalone task of web:1 has no instance.", "Managed scaling of spot:",
+			"aws autoscaling update-auto-scaling-group --auto-scaling-group-name group --max-size"},
 		{"NoInstance", func(w *world) { w.service("web", 1) }, problem.ServiceShort,
 			"Service web runs 0 of 1 task: no instance can take 1 more.", "The cluster has no instance.",
 			"echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config"},

@@ -37,12 +37,17 @@ func (f *finder) checkTasks() {
 				p.Why = sentence(a.Explanation.Text)
 			}
 		}
+		var help []Help
+		if first.Rules != nil {
+			scaling, more := f.scalingHelp(first.Rules.Providers)
+			p.Why, help = strings.TrimSpace(p.Why+" "+scaling), more
+		}
 		if !first.WaitUntil.IsZero() {
 			p.Why += fmt.Sprintf(" The first stops waiting at %s.", formatTime(first.WaitUntil.Time()))
 		}
-		f.add(p, first.CreatedAt.Time(),
+		f.add(p, first.CreatedAt.Time(), append(help,
 			Help{"See which instances were rejected, and why", f.berth("explain task %s", first.ID)},
-			Help{"Give up on it", f.aws("stop-task --task %s", first.ID)})
+			Help{"Give up on it", f.aws("stop-task --task %s", first.ID)})...)
 	}
 }
 

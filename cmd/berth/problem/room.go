@@ -59,7 +59,7 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 				s.Rules.Application, limit)
 		}
 	}
-	scaling, more := f.scalingHelp(s)
+	scaling, more := f.scalingHelp(s.Providers)
 	p.Why = strings.TrimSpace(p.Why + " " + scaling)
 	movesHelp := kept == "" && len(f.in.Snapshot.GovernedServices()) > 0
 	help = append(append(help, more...), f.roomHelp(s, d, c, movesHelp)...)
@@ -176,9 +176,9 @@ func describeDiagnosis(d *cluster.Diagnosis) string {
 		cmp.Or(reasons, "none is left"))
 }
 
-// scalingHelp says what managed scaling does about the service's capacity providers.
-func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help) {
-	for _, share := range s.Providers {
+// scalingHelp says what managed scaling does about the capacity providers of a strategy.
+func (f *finder) scalingHelp(strategy []cluster.ProviderShare) (why string, help []Help) {
+	for _, share := range strategy {
 		d, ok := f.decision[share.Provider]
 		if !ok {
 			continue
@@ -192,7 +192,7 @@ func (f serviceFinder) scalingHelp(s *cluster.Service) (why string, help []Help)
 		if missing, _ := unregisteredOf(&f.in, p, g); len(missing) > 0 { // more of them would not help
 			why += fmt.Sprintf(" %d of its %s never registered with cluster %s.", len(missing),
 				whatif.CountNoun(len(g.Instances), "instance"), f.in.Cluster)
-			help = append(help, unregisteredHelp(f.finder, missing[0])...)
+			help = append(help, unregisteredHelp(f, missing[0])...)
 			continue
 		}
 		if d.Needed > g.Max && g.Desired >= g.Max {

@@ -10,6 +10,7 @@ import (
 	"berth/cmd/berth/listing"
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
@@ -204,18 +205,13 @@ func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 		r.Spec, err = m.serviceSpec(&as, &cluster.Rules{})
 		return r, err
 	}
-	def, rules := m.snap.Definitions[t.TaskDefinition], t.Rules
+	def := m.snap.Definitions[t.TaskDefinition]
 	if def == nil {
 		def = &cluster.TaskDefinition{Ports: t.Ports}
 	}
-	if rules == nil {
-		rules = &cluster.Rules{}
-	}
-	// RunTask may have overridden the definition's CPU and memory, so the task's own needs count.
-	if r.Spec, err = placement.NewSpec(def, t.Owner, t.Group, rules); err == nil {
-		r.Spec.Needs = t.Needs
-	}
-	return r, err
+	// As placement asks: with what RunTask overrode, and with the capacity provider that it waits for.
+	r.Spec = specs.NewCache(m.snap).ForStandalone(specs.ShapeOf(t), def, t.Owner)
+	return r, nil
 }
 
 // ExplainService explains one service. k is nil if only the snapshot is known; then the answer has
