@@ -65,7 +65,8 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 	case TagTolerations:
 		r.Tolerations, err = ReadTolerations(text)
 	default:
-		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here.", key)
+		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here, expected one of %s.", key,
+			strings.Join(RuleTags, ", "))
 	}
 	return err
 }

@@ -33,6 +33,9 @@ func NewNames(snap *snapshot.Snapshot, providers ...string) *Names {
 	n := &Names{Attributes: map[string]map[string]bool{}, Properties: map[string]map[string]bool{},
 		Metrics: map[string]bool{}, Providers: map[string]bool{}, Families: map[string]bool{},
 		Loads: map[string]bool{}, Taints: map[string]bool{}}
+	for _, name := range builtInProperties {
+		n.Properties[name] = map[string]bool{}
+	}
 	for _, v := range snap.Instances {
 		if v.Instance == nil || v.IsDeregistered() {
 			continue
@@ -70,8 +73,11 @@ func NewNames(snap *snapshot.Snapshot, providers ...string) *Names {
 	return n
 }
 
+// builtInProperties are those that an instance may have without having registered them.
+var builtInProperties = []string{"NodeType", "NodeName", "FaultDomain", "UpgradeDomain"}
+
 func (n *Names) addProperties(snap *snapshot.Snapshot, i *cluster.Instance) {
-	names := append(i.PropertyNames(), "NodeType", "NodeName", "FaultDomain", "UpgradeDomain")
+	names := append(i.PropertyNames(), builtInProperties...)
 	for name := range snap.Configuration.NodeTypes[i.NodeType()].Properties {
 		names = append(names, name)
 	}
