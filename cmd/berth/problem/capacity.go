@@ -44,7 +44,8 @@ func (f *finder) checkProviders() {
 
 func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help Help) {
 	all := []Help{help}
-	if reason, call, untagged := strings.Cut(why, " If it is yours, run: aws "); untagged { // [handler.OwnershipProblem]
+	// As [handler.OwnershipProblem] says it.
+	if reason, call, untagged := strings.Cut(why, " If it is yours, run: aws "); untagged {
 		why, all = reason, []Help{{"Let Berth change the group, if it is yours", f.other("%s", call)}, help}
 	}
 	f.add(Problem{Kind: ProviderFailed, Type: "capacity provider", Name: p.Name, Count: 1,

@@ -39,7 +39,7 @@ func (f *finder) checkTasks() {
 		}
 		var help []Help
 		if first.Rules != nil {
-			scaling, more := f.scalingHelp(first.Rules.Providers)
+			scaling, more := scalingHelp(f, first.Rules.Providers)
 			p.Why, help = strings.TrimSpace(p.Why+" "+scaling), more
 		}
 		if !first.WaitUntil.IsZero() {

@@ -51,7 +51,8 @@ var ranks = map[Kind]int{}
 
 func init() {
 	for n, k := range []Kind{ServiceShort, ServiceThrottled, StartsRefused, TasksExit, DeploymentFailed,
-		DeploymentStuck, TargetRefused, TasksUnhealthy, ScaleInWaits, TaskUnplaced, InstanceLost, InstanceUnregistered, LaunchesFail,
+		DeploymentStuck, TargetRefused, TasksUnhealthy, ScaleInWaits, TaskUnplaced,
+		InstanceLost, InstanceUnregistered, LaunchesFail,
 		DrainWaits, UpgradeWaits, UpgradeFailed, DeadLetters,
 		ProviderFailed, InstanceUnused, NoScaleIn, RuleBroken, NameUnknown} {
 		ranks[k] = n

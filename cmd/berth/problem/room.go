@@ -59,7 +59,7 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 				s.Rules.Application, limit)
 		}
 	}
-	scaling, more := f.scalingHelp(s.Providers)
+	scaling, more := scalingHelp(f.finder, s.Providers)
 	p.Why = strings.TrimSpace(p.Why + " " + scaling)
 	movesHelp := kept == "" && len(f.in.Snapshot.GovernedServices()) > 0
 	help = append(append(help, more...), f.roomHelp(s, d, c, movesHelp)...)
@@ -177,7 +177,7 @@ func describeDiagnosis(d *cluster.Diagnosis) string {
 }
 
 // scalingHelp says what managed scaling does about the capacity providers of a strategy.
-func (f *finder) scalingHelp(strategy []cluster.ProviderShare) (why string, help []Help) {
+func scalingHelp(f *finder, strategy []cluster.ProviderShare) (why string, help []Help) {
 	for _, share := range strategy {
 		d, ok := f.decision[share.Provider]
 		if !ok {

@@ -58,7 +58,8 @@ func (e *NotFound) Error() string {
 	}
 	if n := e.countBegun(); n > 0 {
 		if len(e.Name) < leastShort {
-			return fmt.Sprintf("%s %q is too short, expected at least %d characters of an id", e.Kind, e.Name, leastShort)
+			return fmt.Sprintf("%s %q is too short, expected at least %d characters of an id", e.Kind, e.Name,
+				leastShort)
 		}
 		return fmt.Sprintf("%s %q is the beginning of %d ids, expected more characters", e.Kind, e.Name, n)
 	}
