@@ -123,11 +123,18 @@ func (c *scalingChecker) checkSetDesired(described *cluster.AutoScalingGroup, n 
 	if n < described.Desired-max(1, described.Desired/2) {
 		c.checker.Fail("C5: scaled in from %d to %d, by more than half", described.Desired, n)
 	}
-	if since := c.Loop.Now().Sub(c.raisedAt); n < is && !c.raisedAt.IsZero() &&
-		since < cluster.DefaultScaling.Cooldown-c.staleness() {
+	since := c.Loop.Now().Sub(c.raisedAt)
+	// Auto Scaling knows no condition: what comes between the last look at the group and the call is undone,
+	// and the next minute decides anew.
+	crossed := is != described.Desired && since < maxCrossing
+	if n < is && !c.raisedAt.IsZero() && since < cluster.DefaultScaling.Cooldown-c.staleness() && !crossed {
 		c.checker.Fail("C8: scaled in to %d, %s after a scale-out", n, since)
 	}
 }
+
+// maxCrossing is how long a caller may be suspended between its last look at the group and the effect
+// of its call: before the call and within it.
+const maxCrossing = 2 * 2 * time.Second
 
 // isRecent reports whether something happened so recently that a decision may not know of it.
 func (c *scalingChecker) isRecent(at time.Time) bool {

@@ -36,6 +36,7 @@ var scalingRegressions = map[uint64]string{
 		"because its target asked for more free instances",
 	50001:  "a group was left on more instances than its tasks need",
 	60018:  "a group was left on more instances than its tasks need",
+	141582: "the check of scale-ins forgot that two calls may cross",
 	140434: "an invocation whose time was over still set a desired capacity",
 	20002:  "two decisions overlapped, and the older one's desired capacity was set last",
 	20010:  "two decisions overlapped, and the older one's desired capacity was set last",
