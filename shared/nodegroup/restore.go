@@ -13,8 +13,8 @@ import (
 // unschedulable because of the update. The surplus is removed as after an update that succeeded,
 // nodes that never came into service first.
 
-// brokenRemovals begins to terminate new nodes that never came into service and have no task: first
-// the surplus. The others are replaced, once the group launches from its original template again.
+// brokenRemovals begins to terminate new nodes that are not connected and have no task: first the
+// surplus. The others are replaced, once the group launches from its original template again.
 func brokenRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 	surplus := countSurplus(u, v) - countSurplusLeaving(u, v)
 	hasReverted := u.RevertTemplate && v.group.Template == u.OriginalTemplate
@@ -30,12 +30,12 @@ func brokenRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 	return begun
 }
 
-// isBroken reports whether nothing is lost with a new node.
-// One that only lacks its labels takes tasks, so it is emptied first.
+// isBroken reports whether a new node can be terminated without anything being lost: it is not
+// connected and has no task. One that only lacks its labels takes tasks, so it is emptied first.
 func isBroken(n *node) bool { return !n.isConnected() && len(n.remainingTasks()) == 0 }
 
-// abandonRefused stops waiting for nodes that ECS refuses to put back into service, if nothing else
-// has been under way for long enough. It reports whether there are any.
+// abandonRefused gives up nodes that ECS refuses to put back into service, once they have been all
+// that the update waits for as long as it waits for a drain. It reports whether it gave up any.
 func abandonRefused(u *cluster.Update, v *view) bool {
 	refused, busy := refusedReleases(u, v)
 	if busy || len(refused) == 0 {
@@ -104,9 +104,9 @@ func undoActions(u *cluster.Update, v *view) (actions []Action) {
 	return actions
 }
 
-// HasLeft reports whether an update has ended and the node still has its mark, though ECS has not
-// refused to put the node back into service.
-func HasLeft(u *cluster.Update, node *cluster.Instance) bool {
+// HasStaleMark reports whether the node still has the mark of an update that has ended, and ECS has not
+// refused to remove it.
+func HasStaleMark(u *cluster.Update, node *cluster.Instance) bool {
 	return u.HasEnded() && node.Attributes[cluster.AttributeUnschedulable] == u.ID &&
 		!slices.Contains(u.AbandonedNodes, node.EC2InstanceID)
 }

@@ -333,9 +333,8 @@ func TestEndsRelease(t *testing.T) {
 	}
 }
 
-// A node is left by an update that has ended, whose mark it has, and which ECS has not refused to put
-// back.
-func TestNodesThatAnUpdateHasLeft(t *testing.T) {
+// A mark is stale once its update has ended, unless ECS has refused to remove it.
+func TestStaleMarks(t *testing.T) {
 	ended := &cluster.Update{ID: "u-1", Status: cluster.UpdateFailed}
 	ended.AbandonedNodes = []string{"i-2"}
 	marked := func(id, by string) *cluster.Instance {
@@ -352,8 +351,8 @@ func TestNodesThatAnUpdateHasLeft(t *testing.T) {
 		"GivenUp":      {ended, marked("i-2", "u-1"), false},
 		"StillWorking": {&cluster.Update{ID: "u-1", Status: cluster.UpdateInProgress}, marked("i-1", "u-1"), false},
 	} {
-		if got := nodegroup.HasLeft(c.u, c.node); got != c.want {
-			t.Errorf("%s: HasLeft is %v", name, got)
+		if got := nodegroup.HasStaleMark(c.u, c.node); got != c.want {
+			t.Errorf("%s: HasStaleMark is %v", name, got)
 		}
 	}
 }

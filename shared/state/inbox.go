@@ -79,7 +79,7 @@ func NewInbox(clusterName string, now time.Time, tasks []*cluster.Task, unread .
 	}, nil
 }
 
-// compressors are used again: each is 600 KB, which takes longer to make than the usual row to pack.
+// compressors are reused: each is 600 KB, which takes longer to make than the usual row takes to pack.
 var compressors = sync.Pool{New: func() any {
 	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // it fails for an unknown level only
 	return w

@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// A labelling sets and removes the labels of nodes.
+// A labelling sets and removes the labels of nodes, and removes stale marks of updates.
 type labelling struct{ *Handler }
 
 // labelActiveGroups labels the nodes of a cluster's ACTIVE node groups that lack a label: those
@@ -58,9 +58,8 @@ func labelGroups(
 	return errors.Join(failed...)
 }
 
-// labelGroup labels the nodes of a group that lack a label, removes labels that are the group's no
-// more, and returns nodes to service that an update has left. A permanent refusal concerns one node
-// only.
+// labelGroup labels the nodes of a group that lack a label, and removes labels that were removed from
+// the group and marks of updates that have ended. A permanent refusal concerns one node only.
 func (h labelling) labelGroup(
 	ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows,
 ) error {
@@ -71,7 +70,7 @@ func (h labelling) labelGroup(
 		if node == nil || node.IsDeregistered() {
 			continue
 		}
-		err := h.returnLeft(ctx, g, node)
+		err := h.removeStaleMark(ctx, g, node)
 		if err == nil {
 			err = h.removeLabels(ctx, g.Cluster, node, nodegroup.RemovableLabels(g, node))
 		}
@@ -81,7 +80,7 @@ func (h labelling) labelGroup(
 		}
 		if cluster.PermanentError(err) != nil {
 			handler.Logger(h.Log).
-				Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error",
+				Warn("the attributes of a node cannot be changed", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error",
 					err)
 		} else if err != nil {
 			return fmt.Errorf("node %s: %w", i.ID, err)
@@ -90,15 +89,15 @@ func (h labelling) labelGroup(
 	return nil
 }
 
-// returnLeft returns a node to service that has the mark of an update that has ended: a call of that
-// update may arrive after its end. It does not try again what ECS refused the update.
-func (h labelling) returnLeft(ctx context.Context, g *cluster.NodeGroup, node *cluster.Instance) error {
+// removeStaleMark returns a node to service that has the mark of an update that has ended: a call of
+// that update may arrive after its end. It does not try again what ECS refused the update.
+func (h labelling) removeStaleMark(ctx context.Context, g *cluster.NodeGroup, node *cluster.Instance) error {
 	by := node.Attributes[cluster.AttributeUnschedulable]
 	if by == "" {
 		return nil
 	}
 	u, err := readUpdate(ctx, h.State, g, by)
-	if err != nil || u == nil || !nodegroup.HasLeft(u, node) {
+	if err != nil || u == nil || !nodegroup.HasStaleMark(u, node) {
 		return err
 	}
 	if node.Status == cluster.InstanceDraining {

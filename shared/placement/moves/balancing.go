@@ -36,18 +36,18 @@ type metricGoal struct {
 // of deviations, and of loads of thousands of instances, stay within what 64 bits hold.
 const searchScale = 1e10
 
-// moveCharge is the least that a move has to gain: what it gains if it lets two instances change
-// from 10 % apart to even, of a metric of weight 1. While balancing continues it is less: what is left
-// alone then has to get worse before a move pays again. Costlier tasks have to gain more: a unit of move
-// cost adds a tenth.
+// moveCharge is the least that a move has to gain: it pays for a task of the average load if the loads of
+// the two instances differ by that load and half the charge, in multiples of the mean load of an instance
+// and for a metric of weight 1. While balancing continues it is less: what is left alone then has to get
+// worse before a move pays again. Costlier tasks have to gain more: a unit of move cost adds a tenth.
 const (
 	moveCharge     = 0.25
 	continueCharge = 0.2
 	chargePerUnit  = 0.1
-	spreadScale    = 2 // a move that evens out 2 tasks against 0 gains as much as 100 %
 	gpuThousandths = 1000
 )
 
+// newBalancing returns the problem of moves with the goals of the request, and its tally as the tasks are.
 func newBalancing(p *Planner, r BalanceRequest) *balancing {
 	r.whole = true
 	goals := r.Goals
@@ -239,8 +239,7 @@ func (b *balancing) addSearchGoals(out *rebalance.Problem) {
 	for o := range p.owners {
 		spec := p.owners[o].mover.Spec
 		for _, kind := range spreadKindsOf(spec) {
-			weight := spreadScale * b.weightOf(kind) / 2
-			if weight > 0 {
+			if weight := b.weightOf(kind); weight > 0 {
 				out.Spreads = append(out.Spreads, rebalance.Spread{Service: int32(o), GroupOf: groups[kind],
 					Weight: int64(weight * searchScale / float64(max(1, len(p.tasks))))})
 			}

@@ -19,7 +19,7 @@ type tally struct {
 	empty   int
 	wanted  int
 
-	lastParts []float64 // what parts returns, used again
+	lastParts []float64 // what parts returned last; its memory is reused
 }
 
 // A metricTally has the loads of the instances that count.
