@@ -80,8 +80,8 @@ func (h labelling) labelGroup(
 		}
 		if cluster.PermanentError(err) != nil {
 			handler.Logger(h.Log).
-				Warn("the attributes of a node cannot be changed", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error",
-					err)
+				Warn("the attributes of a node cannot be changed", "cluster", g.Cluster, "nodeGroup", g.Name,
+					"instance", i.ID, "error", err)
 		} else if err != nil {
 			return fmt.Errorf("node %s: %w", i.ID, err)
 		}
