@@ -135,6 +135,13 @@ func TestSituationsFoundByTrying(t *testing.T) {
 			})
 		}, problem.TaskUnplaced, "1 standalone task of web:1 has no instance.", "Managed scaling of spot:",
 			"aws autoscaling update-auto-scaling-group --auto-scaling-group-name group --max-size"},
+		{"ATaintThatNoServiceTolerates", func(w *world) {
+			w.instance(1)
+			w.instance(2, func(i *cluster.Instance) { i.Attributes[cluster.AttributeTaints] = "dedicated:gpu:NO_SCHEDULE" })
+			w.service("web", 1)
+			w.task("web", 1, "n-1")
+		}, problem.InstanceUnused, "No service can use 1 instance.", "n-2: It does not meet the requirements of any " +
+			"service: no service tolerates the taint dedicated=gpu:NO_SCHEDULE.", "berth explain instance n-2"},
 		{"NoInstance", func(w *world) { w.service("web", 1) }, problem.ServiceShort,
 			"Service web runs 0 of 1 task: no instance can take 1 more.", "The cluster has no instance.",
 			"echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config"},

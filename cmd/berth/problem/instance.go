@@ -90,20 +90,25 @@ func (f *finder) checkInstances() {
 		ids := unused[why]
 		f.add(Problem{Kind: InstanceUnused, Type: "instance", Name: slices.Min(ids), Count: len(ids),
 			What: fmt.Sprintf("No service can use %s.", whatif.CountNoun(len(ids), "instance")),
-			Why:  fmt.Sprintf("%s: %s", listNames(ids), sentence(describeUnused(f.in.Snapshot, why, len(ids))))},
+			Why:  fmt.Sprintf("%s: %s", listNames(ids), sentence(describeUnused(f.in.Snapshot, why, ids)))},
 			unusedSince(f.in.Snapshot, ids),
 			Help{"See what each service demands", f.berth("explain instance %s", slices.Min(ids))})
 	}
 }
 
 // unusedSince returns since when no service can use the first of the instances: since it registered,
-// or, if that was later, since the last change of its attributes or of what a service demands.
+// or, if that was later, since the last change of its attributes or of what a service demands, or since
+// there is a service.
 // Services that are deleted count as long as their rows are kept.
 func unusedSince(snap *snapshot.Snapshot, ids []string) (first time.Time) {
-	var changed time.Time
+	var changed, oldest time.Time
 	for _, s := range snap.Services {
 		changed = latest(changed, s.RulesChangedAt)
+		if at := s.CreatedAt; s.Status == cluster.ServiceActive && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
 	}
+	changed = latest(changed, oldest)
 	for _, id := range ids {
 		i := snap.Instances[id].Instance
 		since := latest(changed, latest(i.RegisteredAt.Time(), i.AttributesChangedAt.Time()))
@@ -121,9 +126,9 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// describeUnused says why no service can use n instances. With capacity providers that is often
-// because each service asks for one.
-func describeUnused(snap *snapshot.Snapshot, why string, n int) string {
+// describeUnused says why no service can use instances. That is often because each service asks for a
+// capacity provider, or because none tolerates a taint.
+func describeUnused(snap *snapshot.Snapshot, why string, ids []string) string {
 	services, asking := 0, 0
 	for _, s := range snap.Services {
 		if s.Status == cluster.ServiceActive {
@@ -136,13 +141,35 @@ func describeUnused(snap *snapshot.Snapshot, why string, n int) string {
 	if why != placement.Unsuitable {
 		return why
 	}
-	if n > 1 {
+	if len(ids) > 1 {
 		why = "they do not meet the requirements of any service"
 	}
 	if asking == services && services > 0 {
-		why += ": every service asks for a capacity provider"
+		return why + ": every service asks for a capacity provider"
+	}
+	if taint := untolerated(snap, ids); taint != "" {
+		return fmt.Sprintf("%s: no service tolerates the taint %s", why, taint)
 	}
 	return why
+}
+
+// untolerated returns a taint that all of the instances have and no ACTIVE service tolerates; empty if
+// there is none.
+func untolerated(snap *snapshot.Snapshot, ids []string) string {
+	taints := func(id string) []cluster.Taint {
+		return cluster.ReadTaints(snap.Instances[id].Attributes[cluster.AttributeTaints])
+	}
+	for _, taint := range taints(ids[0]) {
+		everywhere := !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(taints(id), taint) })
+		tolerated := false
+		for _, s := range snap.Services {
+			tolerated = tolerated || s.Status == cluster.ServiceActive && cluster.Tolerates(s.Rules.Tolerations, taint)
+		}
+		if everywhere && !tolerated {
+			return taint.String()
+		}
+	}
+	return ""
 }
 
 // describeLost says what becomes of disconnected instances and of the tasks there.
