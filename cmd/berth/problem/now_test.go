@@ -56,7 +56,7 @@ func TestBlockedServiceIsDiagnosedAnew(t *testing.T) {
 	// Placement tries at once if one is large enough: until then, the last attempt is all there is.
 	enough := w.instance(2)
 	snap.Put(enough)
-	if got := findIn(t, w, snap, "web"); got.Why != "The cluster has no instance." {
+	if got := findIn(t, w, snap, "web"); got.Why != "When placement last tried: The cluster has no instance." {
 		t.Errorf("with one that is large enough: %q", got.Why)
 	}
 }

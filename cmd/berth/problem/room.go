@@ -20,6 +20,9 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 		What: fmt.Sprintf("Service %s runs %d of %s%s: no instance can take %s.", s.Name, c.running,
 			whatif.CountNoun(s.Desired, "task"), describeLeaving(c), countMore(cmp.Or(d.Unplaced, count))),
 		Why: describeDiagnosis(d)}
+	if _, asked := f.blocked[s.Name]; !asked { // now is not known, or there is room
+		p.Why = "When placement last tried: " + p.Why
+	}
 	if c.isReplacing(s) {
 		least, _ := s.TaskBounds(s.Desired)
 		p.What = fmt.Sprintf("The deployment of %s to service %s waits: no instance can take %s.",
