@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"berth/cmd/berth/dataplane"
+	"berth/cmd/berth/whatif"
 	"berth/shared/awsapi"
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
@@ -80,7 +81,8 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes, Machine: f.fleetMachine(),
 		Ready: func(endpoint string, added int) {
 			if f.Nodes > 0 {
-				fmt.Fprintf(s.out, "Cluster %s: %d instances of %s added. Ctrl-C stops it.\n", f.Cluster, added, f.Type)
+				fmt.Fprintf(s.out, "Cluster %s: %s of %s added. Ctrl-C stops it.\n", f.Cluster,
+					whatif.CountNoun(added, "instance"), f.Type)
 			}
 			fmt.Fprintf(s.out, "The fleet's ECS protocol is at %s\n", endpoint)
 		},

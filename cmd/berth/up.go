@@ -19,6 +19,7 @@ import (
 	"berth/cmd/berth/heap"
 	"berth/cmd/berth/installation"
 	"berth/cmd/berth/proxy"
+	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/sim/ec2"
@@ -102,7 +103,7 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 			did, kept := "continues where it stopped", "nothing kept on disk"
 			switch {
 			case added > 0:
-				did = fmt.Sprintf("%d instances of %s added", added, u.Type)
+				did = fmt.Sprintf("%s of %s added", whatif.CountNoun(added, "instance"), u.Type)
 			case o.Data == "":
 				did = "no instances yet"
 			}

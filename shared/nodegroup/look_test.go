@@ -184,7 +184,7 @@ func TestNextStep(t *testing.T) {
 		"WaitsForItsReplacement": {upgrading(), groupOf(4),
 			[]nodegroup.Instance{node("i-1", false, marked("u-1")), node("i-3", true), node("i-4", true),
 				node("i-5", true, notRegistered)},
-			"", "1 new nodes to be Ready", cluster.PhaseUpgrade},
+			"", "1 new node to be Ready", cluster.PhaseUpgrade},
 		"OneDomainAtATime": {upgrading(removing("i-1", cluster.StepDrain, time.Minute),
 			func(u *cluster.Update) { u.ByDomain, u.CurrentDomain = true, "i-1" }), groupOf(4),
 			[]nodegroup.Instance{node("i-1", false, marked("u-1"), draining, running("t", "web")), node("i-2", false),

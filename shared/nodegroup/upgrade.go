@@ -48,13 +48,21 @@ func (upgradePhase) actions(u *cluster.Update, v *view) []Action {
 	return append(actions, removalActions(u, v, true)...)
 }
 
+// countNodes returns "1 new node", "2 new nodes".
+func countNodes(n int, kind string) string {
+	if n == 1 {
+		return "1 " + kind + " node"
+	}
+	return fmt.Sprintf("%d %s nodes", n, kind)
+}
+
 func (upgradePhase) waitingFor(u *cluster.Update, v *view) string {
 	var of []string
 	if n := countMissing(u, v); n > 0 {
-		of = append(of, fmt.Sprintf("%d new nodes to be Ready", n))
+		of = append(of, countNodes(n, "new")+" to be Ready")
 	}
 	if n := len(uncordonedNodes(u, v)); n > 0 {
-		of = append(of, fmt.Sprintf("%d old nodes to be unschedulable", n))
+		of = append(of, countNodes(n, "old")+" to be unschedulable")
 	}
 	of = append(of, domainWaitingFor(u, v)...)
 	return listFirst(append(of, removalsWaitingFor(u, v)...))

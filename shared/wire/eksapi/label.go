@@ -78,7 +78,7 @@ func parseTaints(member string, taints []taint) (out []cluster.Taint, err error)
 			return nil, input.Invalid("%.100q cannot be the value of taint %s.", t.Value, t.Key)
 		case t.Effect == "PREFER_NO_SCHEDULE":
 			return nil, input.Invalid("The effect PREFER_NO_SCHEDULE of taint %s is not supported: a taint here "+
-				"decides where tasks may run, not where they run rather.", t.Key)
+				"decides where tasks may run, not where they would rather run.", t.Key)
 		case !slices.Contains(cluster.TaintEffects, x.Effect):
 			return nil, input.Invalid("The effect of taint %s is %.40q, but must be one of %v.", t.Key, t.Effect,
 				cluster.TaintEffects)
