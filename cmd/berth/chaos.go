@@ -8,14 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"berth/cmd/berth/chaos"
 	"berth/cmd/berth/client"
-	"berth/cmd/berth/whatif"
-	"berth/shared/cluster"
 	"berth/shared/sim/ecs"
 	"berth/shared/spelling"
 	"berth/shared/wire/transport"
@@ -62,7 +59,10 @@ func (c *chaosCommand) Run(ctx context.Context, s *streams) error {
 	}
 	world, err := fleet.World(ctx, c.Cluster)
 	if err != nil {
-		return c.explainUnknownCluster(ctx, err)
+		if api, unreachable := c.newClient(ctx); unreachable == nil {
+			err = explainUnknownCluster(ctx, api, c.Cluster, err)
+		}
+		return err
 	}
 	if c.List {
 		return printAnswer(s.out, c.JSON, world)
@@ -79,22 +79,6 @@ func (c *chaosCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	return printAnswer(s.out, c.JSON, out)
-}
-
-// explainUnknownCluster lists the clusters that Berth answers for if the fleet has none of the name.
-func (c *chaosCommand) explainUnknownCluster(ctx context.Context, err error) error {
-	if !strings.Contains(err.Error(), string(cluster.CodeClusterNotFound)) {
-		return err
-	}
-	api, unreachable := c.newClient(ctx)
-	if unreachable != nil {
-		return err
-	}
-	names, unlisted := api.ClusterNames(ctx)
-	if unlisted != nil || slices.Contains(names, c.Cluster) {
-		return err
-	}
-	return &whatif.NotFound{Kind: "cluster", Name: c.Cluster, Known: names}
 }
 
 // findFleet returns a client of the fleet. Without an address of its own it is the API's, as with

@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/trace"
 	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
 	"berth/shared/snapshot"
 	"berth/shared/wire/berthapi"
 )
@@ -88,14 +91,31 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 	return openLiveCluster(ctx, c, f.Cluster, f.Save, p)
 }
 
+// explainUnknownCluster lists the clusters that Berth answers for if the error is that there is none of
+// the name.
+func explainUnknownCluster(ctx context.Context, c *client.Client, name string, err error) error {
+	if !strings.Contains(err.Error(), string(cluster.CodeClusterNotFound)) {
+		return err
+	}
+	names, unlisted := c.ClusterNames(ctx)
+	if unlisted != nil || slices.Contains(names, name) {
+		return err
+	}
+	return &whatif.NotFound{Kind: "cluster", Name: name, Known: names}
+}
+
 // openLiveCluster reads a cluster from a running Berth, and saves it to a file if one is named.
 func openLiveCluster(ctx context.Context, c *client.Client, name, save string, p *progress) (*source, error) {
 	rows, at, err := whatif.ReadRows(ctx, c, name, p.reportRows("the cluster"))
 	if err != nil {
-		return nil, err
+		return nil, explainUnknownCluster(ctx, c, name, err)
 	}
 	if save != "" {
-		if err := saveSnapshotFile(save, rows); err != nil {
+		err := saveSnapshotFile(save, rows)
+		if err == nil { // how old things are is told by the clock of the Berth that was asked
+			err = os.Chtimes(save, at, at)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("--save: %w", err)
 		}
 	}
