@@ -142,8 +142,7 @@ type MetricBalance struct {
 const (
 	startGain      = 0.04 // of the distance
 	leastGain      = 0.01 // if balancing continues
-	leastGainShare = 0.05 // of the parts of the distance that become less
-	leastChange    = 1e-9 // of a part; less is an error of the sums
+	leastGainShare = 0.05 // of what moves can improve
 )
 
 // Balance returns moves that bring the cluster nearer to its goals. The plan ends where further
@@ -157,7 +156,7 @@ func (p *Planner) Balance(r BalanceRequest) (*BalancePlan, error) {
 		return out, nil
 	}
 	r.Budget.Descend = true
-	search := b.newSearchProblem(r.Continues)
+	search := b.newSearchProblem()
 	b.guard = newAssignment(b.problem)
 	found, err := rebalance.Search(search, r.Budget, r.Seed)
 	if err != nil {
@@ -178,11 +177,35 @@ func (p *Planner) MeasureBalance(r BalanceRequest) Balance {
 	return newBalancing(p, r).tally.balance()
 }
 
+// unimprovable returns the part of the distance of metrics of which no instance has load of two tasks:
+// no moves even them out.
+func (b *balancing) unimprovable() (sum float64) {
+	type place struct{ metric, instance int32 }
+	tasks := map[place]int{}
+	crowded := make([]bool, len(b.metrics))
+	for t := range b.problem.tasks {
+		for _, a := range b.problem.tasks[t].amounts {
+			n := slices.IndexFunc(b.metrics, func(g metricGoal) bool { return g.dim == a.dim })
+			at := place{int32(n), b.problem.tasks[t].initial}
+			if n < 0 || a.amount == 0 || crowded[n] || b.metrics[n].apart[at.instance] {
+				continue
+			}
+			tasks[at]++
+			crowded[n] = tasks[at] > 1
+		}
+	}
+	for n, part := range b.tally.parts()[:len(b.metrics)] {
+		if !crowded[n] {
+			sum += part
+		}
+	}
+	return sum
+}
+
 // addMoves adds the moves up to where the distance is least, if that is worth it.
 func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, r *BalanceRequest) {
 	before := out.Before.Distance
-	partsBefore := slices.Clone(b.tally.parts())
-	partsAtLeast := slices.Clone(partsBefore)
+	improvable := before - b.unimprovable()
 	least, end := before, 0
 	var all []BalanceMove
 	for n, m := range ordered {
@@ -198,18 +221,12 @@ func (b *balancing) addMoves(out *BalancePlan, ordered []rebalance.Move, r *Bala
 			To: b.problem.instances[m.To].id, Cost: task.cost, Mode: StartFirst, Why: why,
 		}})
 		if last := n+1 == len(ordered) || !ordered[n+1].Together; distance < least && last {
-			least, end, partsAtLeast = distance, n+1, append(partsAtLeast[:0], b.tally.parts()...)
+			least, end = distance, n+1
 		}
 	}
 	pays := startGain
 	if r.Continues {
 		pays = leastGain
-	}
-	improvable := 0.0 // no moves even out the one task with a metric of its own
-	for n, part := range partsBefore {
-		if part-partsAtLeast[n] > leastChange {
-			improvable += part
-		}
 	}
 	if gain := before - least; gain < max(pays, leastGainShare*improvable) {
 		end = 0

@@ -114,13 +114,6 @@ func (w *balanceWorld) plan(t testing.TB, steps int64, seed uint64) *moves.Balan
 	return planBalance(t, w.rows(), w.request, steps, seed)
 }
 
-// goOn plans for balancing that has begun.
-func (w *balanceWorld) goOn(t testing.TB, steps int64, seed uint64) *moves.BalancePlan {
-	t.Helper()
-	return planRequest(t, w.rows(), moves.BalanceRequest{
-		Request: w.request, Budget: rebalance.Budget{Steps: steps}, Seed: seed, Continues: true})
-}
-
 func planBalance(t testing.TB, rows []state.Row, m moves.Request, steps int64, seed uint64) *moves.BalancePlan {
 	t.Helper()
 	return planRequest(t, rows, moves.BalanceRequest{
@@ -246,29 +239,24 @@ func TestBalanceGains(t *testing.T) {
 	}
 }
 
-// Loads that vary by 5 % do not make a balanced cluster move tasks, however many there are on an
-// instance: at most 1 % of its tasks in a day. Balanced is what balancing leaves once it goes on no more.
+// Loads that vary by 5 % do not make balanced clusters move tasks, however many there are on an instance: at
+// most 1 % of all tasks of these clusters in a day.
 func TestBalanceIgnoresNoise(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
 		seeds = 2
 	}
 	for _, perInstance := range []int{6, 10, 20} {
+		moved, tasks := 0, 0
 		for seed := range seeds {
 			w := newBalanceWorldOf(t, seed, 8, perInstance, "a", "b")
 			w.carryOut(t, w.plan(t, 100_000, 1))
-			for looks := uint64(2); ; looks++ {
-				p := w.goOn(t, 100_000, looks)
-				if w.carryOut(t, p); len(p.Moves) == 0 {
-					break
-				}
-			}
 			rng := rand.New(rand.NewPCG(seed, 3))
+			tasks += len(w.tasks)
 			usual := map[string]float64{}
 			for _, task := range w.tasks {
 				usual[task.ID] = float64(task.Reported["m"])
 			}
-			moved := 0
 			for hour := range uint64(24) {
 				for _, task := range w.tasks {
 					task.Reported = map[string]int64{"m": int64(math.Round(usual[task.ID] * (0.95 + 0.1*rng.Float64())))}
@@ -277,10 +265,9 @@ func TestBalanceIgnoresNoise(t *testing.T) {
 				w.carryOut(t, p)
 				moved += len(p.Moves)
 			}
-			if 100*moved > len(w.tasks) {
-				t.Errorf("seed %d, %d tasks an instance: %d of %d tasks move in a day, expected at most 1 %%", seed,
-					perInstance, moved, len(w.tasks))
-			}
+		}
+		if 100*moved > tasks {
+			t.Errorf("%d tasks an instance: %d of %d tasks move in a day, expected at most 1 %%", perInstance, moved, tasks)
 		}
 	}
 }

@@ -38,11 +38,9 @@ const searchScale = 1e10
 
 // moveCharge is the least that a move has to gain: it pays for a task of the average load if the loads of
 // the two instances differ by that load and half the charge, in multiples of the mean load of an instance
-// and for a metric of weight 1. While balancing continues it is less: what is left alone then has to get
-// worse before a move pays again. Costlier tasks have to gain more: a unit of move cost adds a tenth.
+// and for a metric of weight 1. Costlier tasks have to gain more: a unit of move cost adds a tenth.
 const (
 	moveCharge     = 0.25
-	continueCharge = 0.2
 	chargePerUnit  = 0.1
 	gpuThousandths = 1000
 )
@@ -125,9 +123,8 @@ func (b *balancing) addMetrics() {
 }
 
 // newSearchProblem translates the problem. The dimensions are the resources; the last one is GPUs
-// in thousandths, whose devices only the problem of moves tells apart. While balancing continues,
-// moves may gain less.
-func (b *balancing) newSearchProblem(continues bool) *rebalance.Problem {
+// in thousandths, whose devices only the problem of moves tells apart.
+func (b *balancing) newSearchProblem() *rebalance.Problem {
 	p := b.problem
 	width := p.dimensionCount() + 1
 	out := &rebalance.Problem{Resources: make([]rebalance.Resource, width), Weights: rebalance.Weights{Task: 1},
@@ -148,11 +145,7 @@ func (b *balancing) newSearchProblem(continues bool) *rebalance.Problem {
 		x.Safety[width-1] = unlimited
 		out.Instances = append(out.Instances, x)
 	}
-	charge := moveCharge
-	if continues {
-		charge = continueCharge
-	}
-	charge *= searchScale / float64(max(1, len(p.tasks)))
+	charge := moveCharge * searchScale / float64(max(1, len(p.tasks)))
 	for t := range p.tasks {
 		task := &p.tasks[t]
 		x := rebalance.Task{Service: task.owner, Start: task.initial, Needs: make([]int64, width),
