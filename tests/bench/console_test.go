@@ -56,7 +56,8 @@ func BenchmarkConsole(b *testing.B) {
 	b.Logf("the first page, which loads the cluster: %s", time.Since(begin))
 	changed := 0
 	for _, path := range []string{"/", "/console/map", "/console/services", "/console/service/s-1", "/console/tasks",
-		"/console/instance/n-7", "/console/events", "/console/whatif?count=3&memory=100", "/console/rebalancing", "/console/rebalancing?plan=1"} {
+		"/console/instance/n-7", "/console/events", "/console/whatif?count=3&memory=100", "/console/rebalancing",
+		"/console/rebalancing?plan=1"} {
 		b.Run("page"+path, func(b *testing.B) {
 			plain, packed := ask(path, "").Body.Len(), ask(path, "gzip").Body.Len()
 			used := workload.CPU()

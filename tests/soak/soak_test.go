@@ -125,7 +125,8 @@ func (c *client) judge(t *testing.T, s size, memory []float64) {
 	slices.Sort(reads)
 	first, last := memory[:len(memory)/3], memory[len(memory)-len(memory)/3:]
 	growth := mean(last) / mean(first)
-	t.Logf("%s: %d reads, 99 %% within %s; %d calls throttled; memory %.0f MB in the first third, %.0f MB in the last, at most %.0f MB",
+	t.Logf("%s: %d reads, 99 %% within %s; %d calls throttled; memory %.0f MB in the first third, %.0f MB in the last, "+
+		"at most %.0f MB",
 		s.lasts, len(reads), share(reads, 0.99), c.throttled, mean(first), mean(last), slices.Max(memory))
 	for _, err := range c.failures {
 		t.Error(err)

@@ -85,7 +85,8 @@ func TestSituationsFoundByTrying(t *testing.T) {
 				t.Reason = "TaskFailedToStart: ClientException: TaskDefinition is inactive"
 			})
 		}, problem.ServiceThrottled, "Service web runs 1 of 2 tasks: its starts are throttled.",
-			"1 attempt in a row failed, and 1 task of web:1 never ran.", "update-service --cluster prod --service web --task-definition web"},
+			"1 attempt in a row failed, and 1 task of web:1 never ran.",
+			"update-service --cluster prod --service web --task-definition web"},
 		{"ProtectedTasksKeepAServiceFromScalingIn", func(w *world) {
 			w.instance(1)
 			w.service("web", 1)
@@ -102,9 +103,11 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		{"AConstraintWithAList", func(w *world) {
 			w.instance(1)
 			w.service("web", 1, func(s *cluster.Service) {
-				s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:rak in [r1, r2]"}}
+				s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+					Expression: "attribute:rak in [r1, r2]"}}
 			})
-		}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.", `the nearest attribute is "rack".`,
+		}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.",
+			`the nearest attribute is "rack".`,
 			`--placement-constraints 'type=memberOf,expression="attribute:rack in [r1, r2]"'`},
 		{"AGroupThatIsNotBerths", copied(onSpot(func(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) {
 			p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdateFailed, handler.OwnershipProblem(g, "berth")
@@ -124,7 +127,8 @@ func TestSituationsFoundByTrying(t *testing.T) {
 				w.task("web", k+1, "n-1", func(t *cluster.Task) { t.Revision = "ecs-svc/1" })
 			}
 		}, problem.ServiceShort, "The deployment of web:1 to service web waits: no instance can take 4 more.",
-			"minimumHealthyPercent 100 keeps at least 4 of the service's 4 tasks. 0 of 1 instance can take one: 1 insufficient CPU",
+			"minimumHealthyPercent 100 keeps at least 4 of the service's 4 tasks. 0 of 1 instance can take one: " +
+				"1 insufficient CPU",
 			"aws ecs update-service --cluster prod --service web --deployment-configuration"},
 		{"AStandaloneTaskThatWaitsForAFullProvider", func(w *world) {
 			*w = *onSpot(func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max, g.Desired = 1, 1 })

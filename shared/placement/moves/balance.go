@@ -194,9 +194,9 @@ func (b *balancing) unimprovable() (sum float64) {
 			crowded[n] = tasks[at] > 1
 		}
 	}
-	for n, part := range b.tally.parts()[:len(b.metrics)] {
+	for n := range b.metrics {
 		if !crowded[n] {
-			sum += part
+			sum += b.tally.metricPart(n)
 		}
 	}
 	return sum

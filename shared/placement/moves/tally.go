@@ -18,8 +18,6 @@ type tally struct {
 	extra   [spreadKinds]int // tasks that are more than an even share
 	empty   int
 	wanted  int
-
-	lastParts []float64 // what parts returned last; its memory is reused
 }
 
 // A metricTally has the loads of the instances that count.
@@ -177,28 +175,22 @@ func (t *tally) spreadShares() (out [spreadKinds]float64) {
 
 // distance returns the weighted sum of what is not as it should be.
 func (t *tally) distance() (sum float64) {
-	for _, part := range t.parts() {
-		sum += part
+	for n := range t.metrics {
+		sum += t.metricPart(n)
+	}
+	for kind, share := range t.spreadShares() {
+		sum += t.weightOf(spreadKind(kind)) * share
+	}
+	if t.wanted > 0 {
+		sum += t.goals.Empty * float64(max(0, t.wanted-t.empty)) / float64(t.wanted)
 	}
 	return sum
 }
 
-// parts returns the parts of the distance, one per goal, in the same order with each call. They are
-// valid until the next one.
-func (t *tally) parts() []float64 {
-	out := t.lastParts[:0]
-	for n := range t.metrics {
-		m, g := &t.metrics[n], &t.balancing.metrics[n]
-		out = append(out, m.weight*m.deviation()+safetyWeight*m.unsafe/(g.mean*m.instances))
-	}
-	for kind, share := range t.spreadShares() {
-		out = append(out, t.weightOf(spreadKind(kind))*share)
-	}
-	if t.wanted > 0 {
-		out = append(out, t.goals.Empty*float64(max(0, t.wanted-t.empty))/float64(t.wanted))
-	}
-	t.lastParts = out
-	return out
+// metricPart returns the part of the distance that is a metric's.
+func (t *tally) metricPart(n int) float64 {
+	m, g := &t.metrics[n], &t.balancing.metrics[n]
+	return m.weight*m.deviation() + safetyWeight*m.unsafe/(g.mean*m.instances)
 }
 
 // balance returns how far the assignment is from the goals.
