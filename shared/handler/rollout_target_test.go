@@ -274,6 +274,30 @@ func TestPlacement_Zones(t *testing.T) {
 		w.sweep()
 		want(t, "due rows where there is nothing to do", len(w.dues()), dues)
 	})
+	t.Run("StayBalancedThroughAnUpdate", func(t *testing.T) {
+		// Two tasks are in zones a and b. The three that take their place would rather go to the smaller
+		// instances of zone c, which has none of the two. Each zone gets one, so none moves afterwards.
+		w := newWorld(t)
+		for _, id := range []string{"a0", "a1", "b0", "b1"} {
+			w.ecs.register(zoned(id, "zone-"+id[:1]))
+		}
+		w.pump()
+		w.create("web", "web", 2)
+		w.advance(2 * time.Minute)
+		for n := range 3 {
+			c := zoned(fmt.Sprint("c", n), "zone-c")
+			c.Registered.CPU /= 2
+			w.ecs.register(c)
+		}
+		w.advance(2 * time.Minute)
+		_, err := w.update(operation.UpdateService{Name: "web", Desired: new(3), Force: true})
+		want(t, "error", err, nil)
+		w.advance(5 * time.Minute)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 3)
+		if events := strings.Join(w.events("web"), "\n"); strings.Contains(events, "AZ") {
+			t.Errorf("tasks move after the update:\n%s", events)
+		}
+	})
 	t.Run("BalancesOverANewZone", func(t *testing.T) {
 		w, from := begin(t, nil)
 		on := placed(w.with(cluster.TaskRunning))

@@ -52,7 +52,7 @@ func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
 			continue
 		}
 		if !c.matcher.static.meetsRequirements(e, v.Index) && !slices.Contains(spec.Avoid, v.ID) ||
-			c.maxPerInstance > 0 && c.counts.active.Of(int32(v.Index)) > c.maxPerInstance ||
+			c.maxPerInstance > 0 && c.limited.active.Of(int32(v.Index)) > c.maxPerInstance ||
 			spec.Affinity != "" && !hasTaskOf(e, spec.Affinity, v.Index) {
 			return true
 		}

@@ -17,10 +17,11 @@ type chooser struct {
 	chooserKey
 	constraints    []*constraintColumn // those that bind: none if they are relaxed
 	affinity       *constraintColumn   // nil for none, and if it is relaxed
-	counts         *ownerCounts
-	maxPerInstance int32  // tasks of the owner on one instance, 0 for any number
-	strict         bool   // the current request may not use the buffer
-	lastUsed       uint64 // in terms of Engine.useCount
+	counts         *ownerCounts        // of the tasks that the order compares
+	limited        *ownerCounts        // of the tasks that maxPerInstance and the domain rules count
+	maxPerInstance int32               // tasks of the owner on one instance, 0 for any number
+	strict         bool                // the current request may not use the buffer
+	lastUsed       uint64              // in terms of Engine.useCount
 	regionMap      *regionMap
 	groupCounts    *groupCounts
 	index          *sortedIndex     // that was used last
@@ -78,7 +79,12 @@ func (e *Engine) chooserAt(r *Request, step int) *chooser {
 func newChooser(e *Engine, key chooserKey) *chooser {
 	spec := key.forSpec
 	most := spec.MaxPerInstance()
-	c := &chooser{chooserKey: key, maxPerInstance: most, counts: ownerCountsFor(e, spec.Owner, spec.Group, most > 0)}
+	all := ownerKey{owner: spec.Owner, group: spec.Group}
+	c := &chooser{chooserKey: key, maxPerInstance: most, limited: ownerCountsFor(e, all, most > 0)}
+	c.counts = c.limited
+	if spec.Deployment != "" {
+		c.counts = ownerCountsFor(e, ownerKey{owner: spec.Owner, deployment: spec.Deployment}, false)
+	}
 	var constraints []*constraintColumn
 	for _, x := range spec.Constraints {
 		constraints = append(constraints, constraintFor(e, x))
@@ -114,9 +120,9 @@ func (c *chooser) updateDomains(target int) {
 		return
 	}
 	if c.domains == nil || c.templateRevision != c.domainTemplate.revision {
-		c.counts.domains = slices.DeleteFunc(c.counts.domains, func(d *domain.Domains) bool { return d == c.domains })
-		c.domains = c.domainTemplate.newDomains(rule, c.counts)
-		c.counts.domains = append(c.counts.domains, c.domains)
+		c.limited.domains = slices.DeleteFunc(c.limited.domains, func(d *domain.Domains) bool { return d == c.domains })
+		c.domains = c.domainTemplate.newDomains(rule, c.limited)
+		c.limited.domains = append(c.limited.domains, c.domains)
 	} else {
 		c.domains.SetRule(rule)
 	}
@@ -262,7 +268,7 @@ func findReferenced(e *Engine) map[any]bool {
 		}
 	}
 	for _, c := range e.caches.choosers {
-		for _, x := range []any{c.counts, c.groupCounts, c.domains, c.regionMap, c.index, c.rejections,
+		for _, x := range []any{c.counts, c.limited, c.groupCounts, c.domains, c.regionMap, c.index, c.rejections,
 			c.domainTemplate} {
 			used[x] = true
 		}

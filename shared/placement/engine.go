@@ -160,15 +160,15 @@ func recountTasks(e *Engine, i int, v *snapshot.InstanceView, all bool, by *snap
 	switch {
 	case all || by == nil:
 		for _, counts := range e.caches.counts {
-			counts.recountInstance(e.snap.SpreadOf(counts.owner, counts.group), i, v)
+			counts.recountInstance(e.snap.Owner(counts.owner), i, v)
 		}
 	case by.Number() < 0:
 		for _, counts := range e.caches.countsByOwner[by.Name()] {
-			counts.recountInstance(e.snap.SpreadOf(counts.owner, counts.group), i, v)
+			counts.recountInstance(e.snap.Owner(counts.owner), i, v)
 		}
 	default:
 		for _, counts := range numberedCountsOf(e, by) {
-			counts.recountInstance(by.SpreadOf(counts.group), i, v)
+			counts.recountInstance(by, i, v)
 		}
 	}
 }

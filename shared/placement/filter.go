@@ -118,7 +118,7 @@ func passesAffinity(c *chooser, i int) bool { return c.affinity == nil || c.affi
 func concernsOccupied(c *chooser) bool { return c.maxPerInstance > 0 }
 
 func passesOccupied(c *chooser, i int) bool {
-	return c.counts.occupying.Of(int32(i)) < c.maxPerInstance
+	return c.limited.occupying.Of(int32(i)) < c.maxPerInstance
 }
 
 func concernsDomains(c *chooser) bool { return c.domains != nil }

@@ -95,7 +95,10 @@ func checkCounts(e, _ *Engine) error {
 		spread, total := e.snap.SpreadOf(key.owner, key.group), int64(0)
 		for i, v := range e.views {
 			active, occupying := int32(0), int32(0)
-			if v != nil {
+			switch {
+			case v != nil && key.deployment != "":
+				active = int32(e.snap.Owner(key.owner).DeploymentTasksOn(v, key.deployment))
+			case v != nil:
 				active = int32(spread.TasksOn(v))
 				occupying = active + int32(spread.EndingOn(v))
 			}
@@ -198,7 +201,7 @@ func checkKeptDomains(e, _ *Engine) error {
 			return fmt.Errorf("standings are %v, expected %v", c.domainTemplate.standings, rebuilt.standings)
 		}
 		if got, want := describeDomains(c.domains, len(e.views)),
-			describeDomains(rebuilt.newDomains(c.domainRule, c.counts), len(e.views)); got != want {
+			describeDomains(rebuilt.newDomains(c.domainRule, c.limited), len(e.views)); got != want {
 			return fmt.Errorf("domains of %v are %s, expected %s", key.forSpec.Owner, got, want)
 		}
 		for r, at := range c.domainTemplate.regionDomains {

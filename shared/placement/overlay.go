@@ -138,10 +138,10 @@ func undoPlacements(e *Engine, spec *Spec) {
 	o.touched, o.indexes, o.choosers = o.touched[:0], o.indexes[:0], o.choosers[:0]
 }
 
-// countTasks adds n tasks to all counts of the spec's owner that include the spec's group.
+// countTasks adds n tasks to all counts of the spec's owner that include the spec's tasks.
 func countTasks(e *Engine, spec *Spec, i int, n int32) {
 	for _, counts := range e.caches.countsByOwner[spec.Owner] {
-		if counts.group == "" || counts.group == spec.Group {
+		if counts.includes(spec.Group, spec.Deployment) {
 			counts.addPlaced(i, n)
 		}
 	}

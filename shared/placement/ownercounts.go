@@ -7,10 +7,11 @@ import (
 	"berth/shared/tally"
 )
 
-// An ownerKey names the tasks that count: all of an owner, or those in one group.
-type ownerKey struct{ owner, group string }
+// An ownerKey names the tasks that count: all of an owner, or those in one group or of one
+// deployment.
+type ownerKey struct{ owner, group, deployment string }
 
-// ownerCounts has the number of tasks on each instance, of one owner or of one group of its tasks.
+// ownerCounts has the number of tasks on each instance, of one owner or of a part of its tasks.
 type ownerCounts struct {
 	ownerKey
 	active tally.Counts // counted for spreading: neither ended nor stopping
@@ -26,14 +27,13 @@ type ownerCounts struct {
 	domains     []*domain.Domains // those that count the same tasks
 }
 
-// ownerCountsFor returns the counts of the owner and group. exclusive asks for occupying, too.
-func ownerCountsFor(e *Engine, owner, group string, exclusive bool) *ownerCounts {
-	key := ownerKey{owner, group}
+// ownerCountsFor returns the counts of the key's tasks. exclusive asks for occupying, too.
+func ownerCountsFor(e *Engine, key ownerKey, exclusive bool) *ownerCounts {
 	counts := e.caches.counts[key]
 	if counts == nil {
 		counts = &ownerCounts{ownerKey: key}
 		e.caches.counts[key] = counts
-		e.caches.countsByOwner[owner] = append(e.caches.countsByOwner[owner], counts)
+		e.caches.countsByOwner[key.owner] = append(e.caches.countsByOwner[key.owner], counts)
 		clear(e.caches.numberedCounts)
 		counts.recountAll(e)
 	}
@@ -49,14 +49,19 @@ func (counts *ownerCounts) recountAll(e *Engine) {
 	for _, task := range e.snap.TasksOf(counts.owner) {
 		if v := e.snap.Instances[task.Instance]; v != nil && !seen[v.ID] {
 			seen[v.ID] = true
-			counts.recountInstance(e.snap.SpreadOf(counts.owner, counts.group), v.Index, v)
+			counts.recountInstance(e.snap.Owner(counts.owner), v.Index, v)
 		}
 	}
 }
 
 // includesTask reports whether the owner's task is counted.
 func (counts *ownerCounts) includesTask(task *cluster.Task) bool {
-	return counts.group == "" || counts.group == task.Group
+	return counts.includes(task.Group, task.Revision)
+}
+
+// includes reports whether the owner's tasks of a group and a deployment are counted.
+func (counts *ownerCounts) includes(group, deployment string) bool {
+	return (counts.group == "" || counts.group == group) && (counts.deployment == "" || counts.deployment == deployment)
 }
 
 // numberedCounts are the counts of the owner that has a number.
@@ -76,8 +81,13 @@ func numberedCountsOf(e *Engine, owner *snapshot.Owner) []*ownerCounts {
 	return at.counts
 }
 
-// recountInstance counts the tasks of the owner's spread on the instance again.
-func (counts *ownerCounts) recountInstance(c *snapshot.TaskSpread, i int, v *snapshot.InstanceView) {
+// recountInstance counts the tasks on the instance again. The owner is nil if it has none.
+func (counts *ownerCounts) recountInstance(of *snapshot.Owner, i int, v *snapshot.InstanceView) {
+	if counts.deployment != "" {
+		counts.addActive(i, int32(of.DeploymentTasksOn(v, counts.deployment))-counts.active.Of(int32(i)))
+		return
+	}
+	c := of.SpreadOf(counts.group)
 	active := int32(c.TasksOn(v))
 	counts.addActive(i, active-counts.active.Of(int32(i)))
 	if counts.countsOccupying {

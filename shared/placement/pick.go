@@ -33,7 +33,7 @@ func (c *chooser) dependsOnOwner() bool { return c.order.countsOwnTasks || c.max
 // pickInstance returns the best instance for one more task, or -1: the best of the best of each
 // region. nth is the task's position in the request, which choices by chance depend on.
 func (c *chooser) pickInstance(seed uint64, nth int) int32 {
-	exceptions := !c.ownIndex && c.dependsOnOwner() && c.counts.active.Len()+c.counts.occupying.Len() > 0
+	exceptions := !c.ownIndex && c.dependsOnOwner() && c.counts.active.Len()+c.limited.occupying.Len() > 0
 	best, incomplete := noInstance, false
 	for _, regions := range c.openRegions() {
 		for _, region := range regions {
@@ -168,9 +168,8 @@ func (c *chooser) firstInBlock(b *block, needs *freeResources, exceptions, skipB
 // isOwnerException reports whether tasks of the owner make the instance other than the index has
 // it: it already has as many as it may, or, with exceptions on, has any.
 func isOwnerException(c *chooser, i int32, exceptions bool) bool {
-	counts := c.counts
-	return exceptions && c.order.countsOwnTasks && counts.active.Of(i) != 0 ||
-		c.maxPerInstance > 0 && counts.occupying.Of(i) >= c.maxPerInstance
+	return exceptions && c.order.countsOwnTasks && c.counts.active.Of(i) != 0 ||
+		c.maxPerInstance > 0 && c.limited.occupying.Of(i) >= c.maxPerInstance
 }
 
 // bestException returns the best of best and the instances that have tasks of the owner. These are
@@ -180,7 +179,7 @@ func bestException(c *chooser, best rankedInstance) rankedInstance {
 	for i := range c.counts.active.All() {
 		next := rankedInstance{instance: i, region: c.regionMap.regionOf[i]}
 		if next.region < 0 || !c.engine.inCluster[i] || !c.isRegionOpen(next.region) ||
-			c.maxPerInstance > 0 && c.counts.occupying.Of(i) >= c.maxPerInstance {
+			c.maxPerInstance > 0 && c.limited.occupying.Of(i) >= c.maxPerInstance {
 			continue
 		}
 		if next.feasibility = c.feasibilityOf(int(i)); c.isBetterThan(next, best) {

@@ -28,7 +28,7 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 	p.placeTasks()
 	out := Result{Placed: p.placed}
 	if rest := p.remaining(); rest > 0 {
-		if r.Spec.AllOrNothing && p.chooser.counts.total == int64(len(p.placed)-p.countBefore) {
+		if r.Spec.AllOrNothing && p.chooser.limited.total == int64(len(p.placed)-p.countBefore) {
 			out.Placed, rest = dst, r.Count
 		}
 		if !r.Unexplained {

@@ -53,6 +53,20 @@ func TestPlaceSpreads(t *testing.T) {
 		r.Spec.Group = "family:x"
 		oracle.Expect(t, "group", oracle.Where(placement.New(s).Place(r).Placed), "i-2")
 	})
+	t.Run("AmongItsDeployment", func(t *testing.T) {
+		// Tasks of the earlier deployment are in zones a and b. As they will end, a third in zone c would
+		// leave one zone without any.
+		s := oracle.SnapshotOf(oracle.Instance("i-a", oracle.Zone("a")), oracle.Instance("i-b", oracle.Zone("b")),
+			oracle.Instance("i-c", oracle.Zone("c")), oracle.Task("t1", "i-a", oracle.Deployment("1")),
+			oracle.Task("t2", "i-b", oracle.Deployment("1")), oracle.Task("t3", "i-c", oracle.Deployment("2")))
+		r := oracle.WebRequest(2)
+		r.Spec.Deployment = "2"
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(r).Placed), "i-a i-b")
+		r.Spec.PerInstance = 1 // which all tasks of the service count for
+		oracle.Expect(t, "apart", oracle.Where(placement.New(s).Place(r).Placed), "")
+		r.Spec.PerInstance, r.Count = 2, 5
+		oracle.Expect(t, "in pairs", oracle.Where(placement.New(s).Place(r).Placed), "i-a i-b i-c")
+	})
 	t.Run("NotCountingTasksBeingStopped", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
 			oracle.Task("t1", "i-1", oracle.Stopping),

@@ -21,6 +21,10 @@ type Spec struct {
 	// and the new tasks are of it.
 	Owner string
 	Group string
+	// Deployment, if not empty, is the id of the deployment that the tasks are of. Then they are spread
+	// by its tasks alone, as those of the service's other deployments will end. PerInstance and domain
+	// policies count all.
+	Deployment string
 	// PerInstance is the most tasks that Owner, or its tasks in Group, may have on one instance; 0
 	// is no limit. Stopping tasks count. distinctInstance and DAEMON mean 1; with a domain policy
 	// it is never more than 1.

@@ -106,7 +106,7 @@ func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
 // isReplaced reports whether all tasks there are replaced already: to the domain rules it is as if
 // they had stopped.
 func (s *stopSelection) isReplaced(here *stopCandidates) bool {
-	return s.chooser.domains != nil && here.region >= 0 && s.chooser.counts.active.Of(here.instance) == 0
+	return s.chooser.domains != nil && here.region >= 0 && s.chooser.limited.active.Of(here.instance) == 0
 }
 
 // groupByInstance groups the tasks by instance, in the order of the first one of each.

@@ -261,6 +261,7 @@ func genTask(t *rapid.T, id string, rev int64) *cluster.Task {
 		cluster.TaskStopped}).Draw(t, "last")
 	x.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired")
 	x.Group = rapid.SampledFrom([]string{"", "g"}).Draw(t, "group")
+	x.Revision = rapid.SampledFrom([]string{"new", "old"}).Draw(t, "deployment")
 	if rapid.Bool().Draw(t, "gpu") {
 		x.Needs.GPUs = 1
 		x.GPUs = rapid.SampledFrom([][]int{nil, {0}, {1}}).Draw(t, "device")
@@ -315,6 +316,13 @@ func picture(s *snapshot.Snapshot) map[string]string {
 		fmt.Sprint(len(s.TasksOf("web"))),
 		fmt.Sprint(s.TaskCount())
 	out["zones"] = fmt.Sprint(len(s.Zones()))
+	deployed := map[string]int{}
+	for id, v := range s.Instances {
+		if n := s.Owner("web").DeploymentTasksOn(v, "new"); n != 0 {
+			deployed[id] = n
+		}
+	}
+	out["deployed"] = fmt.Sprint(deployed)
 	for _, group := range []string{"", "g"} {
 		c, on, ending := s.SpreadOf("web", group), map[string]int{}, map[string]int{}
 		for id, v := range s.Instances {
@@ -354,7 +362,7 @@ func scan(rows map[state.Key]state.Row) map[string]string {
 	}
 	waiting, tasks := 0, 0
 	instances, ending := map[string]map[string]int{"": {}, "g": {}}, map[string]map[string]int{"": {}, "g": {}}
-	byZone := map[string]map[string]int{"": {}, "g": {}}
+	byZone, deployed := map[string]map[string]int{"": {}, "g": {}}, map[string]int{}
 	for _, row := range rows {
 		x, ok := row.(*cluster.Task)
 		if !ok {
@@ -375,6 +383,9 @@ func scan(rows map[state.Key]state.Row) map[string]string {
 				ending[group][x.Instance]++
 			default:
 				instances[group][x.Instance]++
+				if group == "" && x.Revision == "new" {
+					deployed[x.Instance]++
+				}
 				if name, in := zone[x.Instance]; in {
 					byZone[group][name]++
 				}
@@ -382,7 +393,7 @@ func scan(rows map[state.Key]state.Row) map[string]string {
 		}
 	}
 	out := map[string]string{"waiting": fmt.Sprint(waiting), "owned": fmt.Sprint(tasks), "all": fmt.Sprint(tasks),
-		"zones": fmt.Sprint(len(zones))}
+		"zones": fmt.Sprint(len(zones)), "deployed": fmt.Sprint(deployed)}
 	for id, v := range views {
 		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, sorted(v.Ports), len(v.Tasks), zone[id])
 	}

@@ -80,22 +80,34 @@ type zoneSet struct{ zones []*Zone }
 func (x *zoneSet) Zones() []*Zone { return x.zones }
 
 // SpreadOf returns the spread of an owner's tasks, or if group is not empty, of those in the group.
-func (x *taskSet) SpreadOf(owner, group string) *TaskSpread {
-	if o := x.owners[owner]; o != nil {
-		return o.SpreadOf(group)
-	}
-	return &noTasks
-}
+func (x *taskSet) SpreadOf(owner, group string) *TaskSpread { return x.owners[owner].SpreadOf(group) }
 
-// SpreadOf is the snapshot's SpreadOf for the owner.
+// SpreadOf is the snapshot's SpreadOf for the owner, which may be nil.
 func (o *Owner) SpreadOf(group string) *TaskSpread {
-	if group == "" || o.spread.groups == nil && group == o.spread.group {
+	switch {
+	case o == nil:
+		return &noTasks
+	case group == "" || o.spread.groups == nil && group == o.spread.group:
 		return &o.spread.all
 	}
 	if c := o.spread.groups[group]; c != nil {
 		return c
 	}
 	return &noTasks
+}
+
+// DeploymentTasksOn returns how many tasks of a deployment are on the instance, of those that count
+// for spreading. The owner and the instance may be nil.
+func (o *Owner) DeploymentTasksOn(v *InstanceView, deployment string) (n int) {
+	if o == nil || v == nil || o.spread.all.TasksOn(v) == 0 {
+		return 0
+	}
+	for _, t := range v.Tasks {
+		if t.Owner == o.name && t.Revision == deployment && o.countsForSpread(t) {
+			n++
+		}
+	}
+	return n
 }
 
 // Zone returns the instance's availability zone. It is empty if the instance has none, is unknown

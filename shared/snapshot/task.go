@@ -25,6 +25,9 @@ type Owner struct {
 // Name returns the short key of the service, or of the cluster's standalone tasks.
 func (o *Owner) Name() string { return o.name }
 
+// Owner returns the owner with the name, or nil if it has neither tasks nor default loads.
+func (x *taskSet) Owner(name string) *Owner { return x.owners[name] }
+
 // Number returns a small number that no other owner of the snapshot has at present, or a negative one.
 func (o *Owner) Number() int { return int(o.number) }
 
@@ -146,7 +149,7 @@ func derivesSame(a, b *cluster.Task) bool {
 		a.HoldsCapacity() == b.HoldsCapacity() &&
 		a.IsActive() == b.IsActive() && a.Replaces == b.Replaces &&
 		(a.Last == cluster.TaskRunning) == (b.Last == cluster.TaskRunning) && a.Service == b.Service &&
-		a.Group == b.Group &&
+		a.Group == b.Group && a.Revision == b.Revision &&
 		a.Needs == b.Needs && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.GPUs, b.GPUs) &&
 		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.OwnMetrics(), b.OwnMetrics())
 }

@@ -191,6 +191,7 @@ func GenTask(t *rapid.T, w *World, id string) *cluster.Task {
 	out := Task(id, on, Needs(GenNeeds(t)), Ports(GenPorts(t)...),
 		Owner(rapid.SampledFrom([]string{"web", "web", "other"}).Draw(t, "owner")),
 		Group(rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group")),
+		Deployment(rapid.SampledFrom([]string{"", "new", "old"}).Draw(t, "deployment")),
 		Created(rapid.Int64Range(1, 3).Draw(t, "created")))
 	if len(w.Tasks) > 0 && rapid.IntRange(0, 4).Draw(t, "replaces") == 0 {
 		if old := rapid.SampledFrom(w.Tasks).Draw(t, "replaced"); old.ID != id {
@@ -282,6 +283,9 @@ func GenRequest(t *rapid.T, w *World) placement.Request {
 			"", "", "", cluster.PolicyNone, cluster.PolicyAdaptive, cluster.PolicyDifference, cluster.PolicyQuorum,
 			cluster.PolicyNonpacking, cluster.PolicyIgnore,
 		}).Draw(t, "policy"),
+	}
+	if r.Spec.Group == "" {
+		r.Spec.Deployment = rapid.SampledFrom([]string{"", "", "new"}).Draw(t, "deployment")
 	}
 	if rapid.IntRange(0, 5).Draw(t, "avoids") == 0 {
 		r.Spec.Avoid = []string{"i-01", "i-02"}

@@ -34,7 +34,7 @@ func NewHistory(t *rapid.T) *History {
 	for range rapid.IntRange(1, 3).Draw(t, "requests") {
 		r := GenRequest(t, h.World)
 		mover := *r.Spec
-		mover.Group = ""
+		mover.Group, mover.Deployment = "", ""
 		h.Requests, h.Movers[mover.Owner] = append(h.Requests, r), &mover
 	}
 	return h

@@ -86,7 +86,7 @@ func (o *Oracle) AddUsage(l *Remaining, i *cluster.Instance, t *cluster.Task) {
 	if t.Owner == o.Request.Spec.Owner && (o.Request.Spec.Group == "" || o.Request.Spec.Group == t.Group) {
 		l.Occupants++
 	}
-	if o.CountsForSpread(t) {
+	if o.CountsForSpread(t) && o.IsOfDeployment(t) {
 		l.Spread++
 	}
 	if t.Reason == "oracle" {
@@ -131,11 +131,17 @@ func (o *Oracle) Limits(i *cluster.Instance, metric string) (unbuffered, total i
 	return unbuffered, total
 }
 
-// CountsForSpread reports whether the task counts when tasks of the request are spread.
+// CountsForSpread reports whether the task counts when tasks of the request are spread, if
+// [Oracle.IsOfDeployment].
 func (o *Oracle) CountsForSpread(t *cluster.Task) bool {
 	return t.Owner == o.Request.Spec.Owner && (o.Request.Spec.Group == "" || o.Request.Spec.Group == t.Group) &&
 		t.Instance != "" &&
 		t.IsActive() && !o.IsReplaced(t)
+}
+
+// IsOfDeployment reports whether the tasks of the task's deployment count.
+func (o *Oracle) IsOfDeployment(t *cluster.Task) bool {
+	return o.Request.Spec.Deployment == "" || o.Request.Spec.Deployment == t.Revision
 }
 
 // IsReplaced reports whether another task has come for this one: the two count as one.
@@ -310,7 +316,7 @@ func (o *Oracle) GroupCount(like *cluster.Instance, attributes []string) int64 {
 	n := int64(0)
 	for _, t := range o.Tasks {
 		i := o.FindInstance(t.Instance)
-		if !o.CountsForSpread(t) || i == nil || i.Status == cluster.InstanceInactive {
+		if !o.CountsForSpread(t) || !o.IsOfDeployment(t) || i == nil || i.Status == cluster.InstanceInactive {
 			continue
 		}
 		same := !slices.ContainsFunc(attributes, func(a string) bool {
@@ -446,8 +452,8 @@ func NewTask(spec *placement.Spec, id string, p placement.Placement) *cluster.Ta
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: "c", Rev: 1},
 		TaskSpec: cluster.TaskSpec{
-			ID: id, Owner: spec.Owner, Service: spec.Owner, Group: spec.Group, Needs: spec.Needs,
-			Ports: spec.Ports,
+			ID: id, Owner: spec.Owner, Service: spec.Owner, Group: spec.Group, Revision: spec.Deployment,
+			Needs: spec.Needs, Ports: spec.Ports,
 		},
 		TaskAssignment: cluster.TaskAssignment{
 			Instance: p.Instance, GPUs: p.GPUs, Desired: cluster.TaskRunning,

@@ -145,6 +145,9 @@ func Owner(name string) TaskOption { return func(t *cluster.Task) { t.Owner = na
 
 func Group(name string) TaskOption { return func(t *cluster.Task) { t.Group = name } }
 
+// Deployment makes the task one of the service's deployment with the id.
+func Deployment(id string) TaskOption { return func(t *cluster.Task) { t.Revision = id } }
+
 func Needs(r cluster.Resources) TaskOption { return func(t *cluster.Task) { t.Needs = r } }
 
 func Ports(p ...cluster.Port) TaskOption { return func(t *cluster.Task) { t.Ports = p } }

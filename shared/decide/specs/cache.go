@@ -20,6 +20,7 @@ type Cache struct {
 	services   map[serviceKey]serviceSpec
 	standalone map[Shape]standaloneSpec
 	moves      map[moveKey]*placement.Spec
+	rollouts   map[rolloutKey]*placement.Spec
 }
 
 // serviceKey is the short key of a service with one of its task definitions.
@@ -49,6 +50,11 @@ type moveKey struct {
 	loads       string // that the tasks have in place of the service's
 }
 
+type rolloutKey struct {
+	of         *placement.Spec
+	deployment string
+}
+
 // maxSpecs bounds what is kept besides the specs of existing services: standalone tasks may come in
 // any number of shapes, and services come and go.
 const maxSpecs = 4096
@@ -57,7 +63,7 @@ const maxSpecs = 4096
 func NewCache(snap *snapshot.Snapshot) *Cache {
 	return &Cache{
 		snap: snap, services: map[serviceKey]serviceSpec{}, standalone: map[Shape]standaloneSpec{},
-		moves: map[moveKey]*placement.Spec{},
+		moves: map[moveKey]*placement.Spec{}, rollouts: map[rolloutKey]*placement.Spec{},
 	}
 }
 
@@ -195,6 +201,26 @@ func (c *Cache) ForStandalone(k Shape, def *cluster.TaskDefinition, owner string
 	}
 	c.standalone[k] = standaloneSpec{spec, def.Rev}
 	return spec
+}
+
+// ForRollout returns the spec for the tasks of a deployment while tasks of the service's other
+// deployments end: these no longer count where tasks are spread (S2). Domain rules count them as
+// long as they run, so the spec of a service with a domain policy stays as it is.
+func (c *Cache) ForRollout(spec *placement.Spec, deployment string) *placement.Spec {
+	if spec.IsGoverned() {
+		return spec
+	}
+	key := rolloutKey{spec, deployment}
+	if s := c.rollouts[key]; s != nil {
+		return s
+	}
+	next := *spec
+	next.Deployment = deployment
+	if len(c.rollouts) >= maxSpecs {
+		clear(c.rollouts)
+	}
+	c.rollouts[key] = &next
+	return &next
 }
 
 // ForPlannedMove returns the spec for checking the one instance that a plan of moves has chosen. It
