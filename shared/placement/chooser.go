@@ -28,8 +28,12 @@ type chooser struct {
 	ownIndex       bool             // index belongs to this owner: it compares the owner's tasks, too
 	openLists      [][]int32        // the result of openRegions, reused
 	rejections     *rejectionReport // nil until some task found no instance
+	chooserDomains
+}
 
-	// With a domain policy: where the domains are, and how many tasks the owner has in each.
+// chooserDomains is what a chooser knows with a domain policy: where the domains are, and how many
+// tasks the owner has in each.
+type chooserDomains struct {
 	domainTemplate   *domainTemplate
 	templateRevision int
 	domainRule       domain.Rule
