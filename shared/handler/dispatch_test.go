@@ -254,6 +254,23 @@ func TestDispatch_UnknownStarts(t *testing.T) {
 		wantCount(t, "task rows", w.tasks(), 1)
 		w.agree(t, 1)
 	})
+	t.Run("ThatTakeTheRoomOfTheSecond", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 256, 512) // room for one
+		w.ecs.onStart = func(n int, _ cluster.StartCall) fault {
+			if n == 1 {
+				return fault{err: errTimedOut}
+			}
+			w.ecs.begin(w.ecs.starts[0], nil) // the first is carried out now
+			return fault{}
+		}
+		w.create("web", "web", 1)
+		w.advance(5 * time.Minute)
+		wantCount(t, "StartTask calls", w.ecs.starts, 2)
+		wantCount(t, "StopTask calls", w.ecs.stops, 0)
+		wantCount(t, "task rows", w.tasks(), 1)
+		w.agree(t, 1)
+	})
 	t.Run("OfTenTasksAtOnce", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 10, 256, 512)
@@ -479,6 +496,27 @@ func TestDispatch_TwoAtOnce(t *testing.T) {
 		w.agree(t, 12)
 		wantCount(t, "StartTask calls", w.ecs.starts, 2)
 	})
+}
+
+// An invocation that is suspended in its call for a minute finds that another one has started the
+// task. Its refusal, for want of the room that the task has taken, says nothing about the task.
+func TestDispatch_RefusalOfAnEarlierAttempt(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 256, 512) // room for one
+	two := &dispatch.Handler{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: w.dispatch.Settings}
+	w.ecs.onStart = func(n int, _ cluster.StartCall) fault {
+		if n == 1 {
+			w.clock.now = w.clock.now.Add(61 * time.Second)
+			w.acts(two, w.changed)
+		}
+		return fault{}
+	}
+	w.create("web", "web", 1)
+	w.advance(5 * time.Minute)
+	wantCount(t, "StartTask calls", w.ecs.starts, 2)
+	wantCount(t, "StopTask calls", w.ecs.stops, 0)
+	wantCount(t, "task rows", w.tasks(), 1)
+	w.agree(t, 1)
 }
 
 func TestDispatch_Due(t *testing.T) {

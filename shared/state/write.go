@@ -57,10 +57,12 @@ type Claim struct {
 }
 
 // An Observation is what ECS reported of a task. It holds only if Version is above the row's, the
-// row has no other ECS task (its ECSID is empty or the same) and is not STOPPED.
+// row has no other ECS task (its ECSID is empty or the same) and is not STOPPED. What is known only of
+// one attempt to start the task holds while no later one has been claimed.
 type Observation struct {
 	Task     Key
 	Version  int64
+	Attempt  int32 // 0 for what is known of the task itself
 	ECSID    string
 	Last     cluster.TaskStatus
 	Health   cluster.Health
@@ -127,7 +129,7 @@ func (c *Claim) apply(t *cluster.Task) bool {
 }
 
 func (o *Observation) apply(t *cluster.Task) bool {
-	if o.Version <= t.Version || t.Last == cluster.TaskStopped || t.ECSID != "" && o.ECSID != "" && t.ECSID != o.ECSID {
+	if o.Version <= t.Version || o.Attempt != 0 && o.Attempt != t.Attempt || t.Last == cluster.TaskStopped || t.ECSID != "" && o.ECSID != "" && t.ECSID != o.ECSID {
 		return false
 	}
 	t.Version, t.Last, t.Health = o.Version, o.Last, o.Health

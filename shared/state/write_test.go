@@ -166,6 +166,12 @@ func TestApplyObservation(t *testing.T) {
 			map[string]state.Row{
 				fmt.Sprintf("at version 3, %d reported", version): old})
 	}
+	t.Run("OfAnAttempt", func(t *testing.T) {
+		w := see(state.Observation{Version: 9, Attempt: 2, Last: cluster.TaskStopped, StopCode: cluster.StopRefused})
+		_, holds := w.Apply(edit(old, func(t *cluster.Task) { t.Attempt = 2 }))
+		expect(t, "holds", holds, true)
+		refuses(t, w, map[string]state.Row{"at a later one": edit(old, func(t *cluster.Task) { t.Attempt = 3 })})
+	})
 	refuses(t, see(state.Observation{Version: 9, ECSID: "other", Last: cluster.TaskRunning}), map[string]state.Row{
 		"absent": nil, "another ECS task": old,
 		"stopped": edit(old, func(t *cluster.Task) { t.Last, t.ECSID = cluster.TaskStopped, "other" }),

@@ -79,7 +79,12 @@ func (w *World) runInvocation(name string, run func(ctx context.Context), done f
 		done(true)
 		return
 	}
-	w.spawn(name, functionProcess, run, done)
+	w.spawn(name, functionProcess, run, func(crashed bool) {
+		if crashed && (name == "task-state-change" || name == "dispatch") {
+			w.checker.DelayAnnouncements()
+		}
+		done(crashed)
+	})
 }
 
 // callFaults returns the faults of calls of ECS.

@@ -87,9 +87,6 @@ func SimulateMade(seed uint64, plant MadeBug) Outcome {
 	faults := newFaultInjector(seed, off)
 	w, options := newEmptyWorld(Run{Seed: seed}, 0x6d61, faults)
 	w.historySpan = madeSpan
-	if faults.rates[ClockJump] > 0 {
-		w.checker.ClockSkew = clockJump
-	}
 	m := &madeWorld{World: w, random: rand.New(rand.NewPCG(seed, 0x6d616465)),
 		versions: rand.New(rand.NewPCG(seed, 0x76657273))}
 	if seed%8 != 7 {

@@ -148,9 +148,6 @@ func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
 		s.failRate, s.slowRate = 0.3*s.random.Float64(), 0.3*s.random.Float64()
 		s.silentRate, s.ambiguousRate = 0.1*s.random.Float64(), 0.1*s.random.Float64()
 	}
-	if faults.rates[ClockJump] > 0 {
-		w.checker.ClockSkew = clockJump
-	}
 	s.groupChecker = newScalingChecker(s)
 	options.Watch = w.checker.CheckCommit
 	options.WrapState = func(function string, inner state.Store) state.Store {

@@ -149,12 +149,6 @@ func newWorld(r Run) (*World, error) {
 	if faultless {
 		w.checker.Staleness = invariant.CalmStaleness
 	}
-	if faults.rates[ClockSkew] > 0 {
-		w.checker.ClockSkew = time.Minute
-	}
-	if faults.rates[ClockJump] > 0 {
-		w.checker.ClockSkew = clockJump
-	}
 	w.checker.Fallback = w.allowsFallback()
 	options.Settings = w.PlantedBug.handlerSettings()
 	if w.allowsFallback() {
@@ -194,6 +188,12 @@ func newEmptyWorld(r Run, stream uint64, faults *FaultInjector) (*World, install
 	w.client = &apiClient{world: w, stoppedIDs: map[string]bool{}}
 	loop := embedded.NewVirtualLoop(epoch)
 	w.checker = invariant.NewChecker(clusterName, loop.Now, w.cover)
+	switch {
+	case faults.rates[ClockJump] > 0:
+		w.checker.ClockSkew = clockJump
+	case faults.rates[ClockSkew] > 0:
+		w.checker.ClockSkew = time.Minute
+	}
 	if verbose {
 		w.checker.LogRecords = w.logRecords
 	}

@@ -166,6 +166,12 @@ func callStartTask(ctx context.Context, r *round, o *state.Outbox, claimed []*cl
 		if err := r.newObserver(r.State).SchedulePollAt(ctx, r.cluster, t.Instance, r.now); err != nil {
 			return err
 		}
+		if adopted, err := adoptEarlierStart(ctx, r, t); err != nil || adopted {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		// The instance could not take the task. That says nothing about the revision, so it is no
 		// failed start (S7).
 		if err := recordRefused(ctx, r, t, cluster.StopRefused, cluster.StartFailed+reason); err != nil {
@@ -209,8 +215,11 @@ func retryStarts(r *round, claimed []*cluster.Task, wait time.Duration) {
 	r.retryIn(wait)
 }
 
-// recordRefused records a task that ECS refused as STOPPED, unless its row has changed meanwhile.
+// recordRefused records a task that ECS refused as STOPPED, unless its row has changed meanwhile: a
+// later attempt may have started it.
 func recordRefused(ctx context.Context, r *round, t *cluster.Task, code, reason string) error {
-	_, err := r.State.Write(ctx, state.Write{Observe: stoppedObservation(r, t, code, reason)})
+	refusal := stoppedObservation(r, t, code, reason)
+	refusal.Attempt = t.Attempt
+	_, err := r.State.Write(ctx, state.Write{Observe: refusal})
 	return cluster.Wrap(state.IgnoreConflict(err), "recording task %s as stopped", t.ID)
 }

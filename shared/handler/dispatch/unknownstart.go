@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,6 +33,19 @@ func resolveUnknownStart(ctx context.Context, r *round, t *cluster.Task) (maySta
 		r.retryIn(time.Second)
 	}
 	return len(found) == 0, nil
+}
+
+// adoptEarlierStart is called when ECS has refused an attempt for want of room. An earlier attempt that
+// came late may have taken it: then its task is adopted.
+func adoptEarlierStart(ctx context.Context, r *round, t *cluster.Task) (adopted bool, err error) {
+	if t.Attempt <= 1 {
+		return false, nil
+	}
+	found, err := findStarted(ctx, r, t)
+	for _, f := range found {
+		err = errors.Join(err, adoptTask(ctx, r, t, f))
+	}
+	return len(found) > 0, err
 }
 
 // settleWait returns how long ECS's lists may still miss the task that was claimed last.

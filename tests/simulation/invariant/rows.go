@@ -34,6 +34,8 @@ type RowHistory struct {
 	StoppedIDs   map[string]bool      // ids of tasks that were STOPPED once
 	touchedAt    map[string]time.Time // when an instance, or a task on it, last changed
 	InstanceRows map[string]*cluster.Instance
+	// unannounced are tasks whose changes an inbox row has yet to announce.
+	unannounced map[state.Key]bool
 	// pastVersions are the earlier rows of instances that a decision may still have read.
 	pastVersions map[string][]pastVersion
 }
@@ -57,7 +59,7 @@ func newRowHistory(clusterName string, now func() time.Time) *RowHistory {
 		ByInstance: map[string]tasks{}, bySlot: map[string]*cluster.Task{}, ByECSID: map[string]state.Key{},
 		StoppedIDs: map[string]bool{},
 		touchedAt:  map[string]time.Time{}, InstanceRows: map[string]*cluster.Instance{},
-		pastVersions: map[string][]pastVersion{},
+		pastVersions: map[string][]pastVersion{}, unannounced: map[state.Key]bool{},
 	}
 }
 
@@ -82,7 +84,9 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 		(is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
 		c.inactiveAt = h.knownFrom(is)
 	}
-	h.Changes[key] = c
+	if h.Changes[key] = c; c.statusAt.After(h.now()) || c.inactiveAt.After(h.now()) {
+		h.unannounced[key] = true
+	}
 	if inbox, ok := after.(*state.Inbox); ok {
 		h.recordAnnounced(inbox)
 	}
@@ -117,6 +121,25 @@ func (h *RowHistory) knownFrom(t *cluster.Task) time.Time {
 // (VisibilityTimeout in template.yaml), and how late it may be then.
 const redelivery = 2*time.Minute + 150*time.Second
 
+// DelayAnnouncements is called when a function that announces tasks has died: what it had recorded and
+// not announced is delivered again, once more.
+func (h *RowHistory) DelayAnnouncements() {
+	for key := range h.unannounced {
+		c, until := h.Changes[key], h.now().Add(redelivery)
+		if !c.statusAt.After(h.now()) && !c.inactiveAt.After(h.now()) {
+			delete(h.unannounced, key)
+			continue
+		}
+		if c.statusAt.After(h.now()) {
+			c.statusAt = until
+		}
+		if c.inactiveAt.After(h.now()) {
+			c.inactiveAt = until
+		}
+		h.Changes[key] = c
+	}
+}
+
 // recordAnnounced notes that an inbox row announces tasks to placement now.
 func (h *RowHistory) recordAnnounced(inbox *state.Inbox) {
 	announced := map[state.Key]bool{}
@@ -141,6 +164,7 @@ func (h *RowHistory) recordAnnounced(inbox *state.Inbox) {
 			c.inactiveAt = h.now()
 		}
 		h.Changes[key] = c
+		delete(h.unannounced, key)
 	}
 }
 
