@@ -27,9 +27,7 @@ func (d *demand) taskCount() int { return d.start.Count + len(d.provisioning) }
 // provider is empty.
 func (d *demand) request(view *clusterView, provider string, n int) placement.Request {
 	r := providerRequest(view, d.service, d.definition, provider, n)
-	if len(d.service.Older) > 0 && d.service.Strategy == cluster.Replica {
-		r.Spec = view.specs.ForRollout(r.Spec, d.revision.ID)
-	}
+	r.Spec = view.specs.ForRollout(r.Spec, d.service, d.revision.ID)
 	r.Refused = d.refused
 	return r
 }

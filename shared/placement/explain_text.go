@@ -53,6 +53,8 @@ func (scan *fullScan) newComponent(s *step, i int) Component {
 // describeOwner says which tasks are counted.
 func (scan *fullScan) describeOwner() string {
 	switch group := scan.chooser.spec.Group; {
+	case scan.chooser.spec.Deployment != "":
+		return "of the deployment"
 	case group == "":
 		return "of this kind"
 	case strings.HasPrefix(group, serviceGroup):

@@ -200,7 +200,7 @@ func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 	if s := m.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
 		// An older task is asked about with its own definition, not with that of the deployment.
 		as := *s.OfRevision(t.Revision)
-		as.Deployment.TaskDefinition = t.TaskDefinition
+		as.Deployment.ID, as.Deployment.TaskDefinition = t.Revision, t.TaskDefinition
 		r.Target = s.WantedTasks()
 		r.Spec, err = m.serviceSpec(&as, &cluster.Rules{})
 		return r, err

@@ -145,7 +145,7 @@ func (m *model) findDefinition(name string) (*cluster.TaskDefinition, error) {
 // serviceSpec is what the service's tasks ask of an instance, with further rules applied. Without
 // further rules it returns the same spec each time, because the engine caches by spec.
 func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
-	key := fmt.Sprint(s.Name, " ", s.Deployment.TaskDefinition, " ", s.Rules.External)
+	key := fmt.Sprint(s.Name, " ", s.Deployment.TaskDefinition, " ", s.Deployment.ID, " ", s.Rules.External)
 	if old := m.specs[key]; old != nil && further.IsEmpty() {
 		return old, nil
 	}
@@ -166,6 +166,9 @@ func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placem
 	spec.Affinity = specs.ParentOf(m.snap, &rules)
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
+	}
+	if specs.CountsAlone(s, spec) {
+		spec.Deployment = s.Deployment.ID
 	}
 	// The next task goes to one capacity provider of the strategy (S14), so only its instances
 	// count.

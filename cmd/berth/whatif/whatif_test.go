@@ -212,6 +212,22 @@ A task of service web would find no instance.
 	}
 }
 
+// During an update, as in placement, only the new deployment's tasks count.
+func TestAskDuringAnUpdate(t *testing.T) {
+	begun := rows()
+	for n, deployment := range []string{"old", "old", "new"} {
+		begun[8+n].(*cluster.Task).Revision = deployment
+	}
+	web := begun[6].(*cluster.Service)
+	web.Deployment.ID = "new"
+	web.Older = []cluster.Deployment{{Revision: cluster.Revision{ID: "old", TaskDefinition: "web:1"}}}
+	golden(t, asked(t, snapshotOf(t, begun), whatif.Question{Service: "web", Count: 1, Instance: "i-3"}), `
+A task of service web would go to i-1.
+  4 instances: 1 not active (DRAINING); of the 3 that can run it, i-1 is the tightest fit (1280 CPU units and 688 MiB free, runner-up i-2: 1792 CPU units and 3688 MiB free)
+  i-3 could take it, but i-1 has the fewest tasks of the deployment in its zone (0, i-3: 1)
+`)
+}
+
 // Tolerations of the question replace those of the service: each lets tasks on one tainted instance.
 func TestAskWithTolerations(t *testing.T) {
 	cluster4 := rows()

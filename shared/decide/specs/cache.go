@@ -203,11 +203,16 @@ func (c *Cache) ForStandalone(k Shape, def *cluster.TaskDefinition, owner string
 	return spec
 }
 
-// ForRollout returns the spec for the tasks of a deployment while tasks of the service's other
-// deployments end: these no longer count where tasks are spread (S2). Domain rules count them as
-// long as they run, so the spec of a service with a domain policy stays as it is.
-func (c *Cache) ForRollout(spec *placement.Spec, deployment string) *placement.Spec {
-	if spec.IsGoverned() {
+// CountsAlone reports whether the tasks of each of the service's deployments are spread by themselves:
+// while one is rolled out, those of the others end and no longer count (S2). Domain rules count them as
+// long as they run, so not with a domain policy.
+func CountsAlone(s *cluster.Service, spec *placement.Spec) bool {
+	return len(s.Older) > 0 && s.Strategy == cluster.Replica && !s.HasTaskSets() && !spec.IsGoverned()
+}
+
+// ForRollout returns the spec for the tasks of one of the service's deployments (see [CountsAlone]).
+func (c *Cache) ForRollout(spec *placement.Spec, s *cluster.Service, deployment string) *placement.Spec {
+	if !CountsAlone(s, spec) {
 		return spec
 	}
 	key := rolloutKey{spec, deployment}
