@@ -97,6 +97,16 @@ func (d decision) stopCount() (n int) {
 	return n
 }
 
+// freedCount returns how many of the tasks that the decision stops have an instance.
+func (d decision) freedCount() (n int) {
+	for _, s := range d.stops {
+		if s.tasks[0].condition != provisioning {
+			n += s.count
+		}
+	}
+	return n
+}
+
 // inTurn asks policies one after the other, each about what the decisions before it leave, and
 // returns what all of them decide.
 func inTurn(v view, policies ...policy) (view, decision) {

@@ -20,17 +20,25 @@ func rollOut(v view) decision {
 	n := old - max(0, v.desired-p.staying[healthy].count())
 	startable, d := startableCount(v, p, v.desired-p.stayingCount()-p.justEnded)
 	n = max(n, startable-v.roomToStart())
-	if blocked := blockedCount(v, p); blocked > max(0, n) && lacksRoom(v, p) {
-		n = blocked
-	}
 	if reachedEarlySuccess(v) {
 		n = old // the rest of the PRIMARY's tasks may come later
 	}
+	blocked := blockedCount(v, p)
+	if blocked > 0 && !lacksRoom(v, p) {
+		blocked = 0
+	}
 	for i := len(v.revisions) - 1; i > 0; i-- {
-		step := rollOutRevision(v, i, n)
+		step := rollOutRevision(v, i, n, provisioning)
 		n -= step.stopCount()
+		blocked -= step.freedCount()
 		v, d = v.afterDecision(step), d.plus(step)
 	}
+	for i := len(v.revisions) - 1; i > 0 && blocked > 0; i-- {
+		step := rollOutRevision(v, i, blocked, starting) // what has no instance makes no room
+		blocked -= step.stopCount()
+		v, d = v.afterDecision(step), d.plus(step)
+	}
+	n = max(n, blocked)
 	for i := range v.revisions[1:] {
 		r := &v.revisions[1+i]
 		d = d.plus(reportProtected(v, r, r.all, n))
@@ -38,10 +46,10 @@ func rollOut(v view) decision {
 	return d
 }
 
-// rollOutRevision stops up to n tasks of an older revision, in order of condition, and lowers its
-// desired count by as many.
-func rollOutRevision(v view, i, n int) (d decision) {
-	for c := range condition(conditions) {
+// rollOutRevision stops up to n tasks of an older revision, in order of condition beginning with least,
+// and lowers its desired count by as many.
+func rollOutRevision(v view, i, n int, least condition) (d decision) {
+	for c := least; c < conditions; c++ {
 		steps := []policy{
 			func(v view) decision {
 				r := &v.revisions[i]

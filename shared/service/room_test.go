@@ -121,3 +121,18 @@ func TestWaitingTasksStopFirst(t *testing.T) {
 	expect(t, "plan", says(p), "stop t2; stop t3")
 	expect(t, "reason", p.Stops[0].Reason, "Scaling activity initiated by (deployment ecs-svc/a)")
 }
+
+// Of an earlier deployment, only tasks that hold capacity stop for new ones that find no room: one that
+// itself waits for an instance makes none (S11).
+func TestWaitingTasksMakeNoRoom(t *testing.T) {
+	in := blockedFor(time.Hour, with(2, 100, 200, newTask("t1"), newTask("t2", waitingTask), newTask("t3", waitingTask),
+		newTask("t4", waitingTask)))
+	in.Service.Older = []cluster.Deployment{{
+		Revision: cluster.Revision{ID: "ecs-svc/b"}, State: cluster.RolloutCompleted, Desired: 2,
+	}}
+	in.Tasks[0].Revision, in.Tasks[1].Revision = "ecs-svc/b", "ecs-svc/b"
+	in.Service.Deployment.State = cluster.RolloutInProgress
+	expect(t, "at the minimum", says(Reconcile(in)), "")
+	in.Service.MinHealthy = 0
+	expect(t, "above the minimum", says(Reconcile(in)), "stop t1")
+}
