@@ -3,6 +3,7 @@ package service
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -206,6 +207,20 @@ func TestLostTasksAreReplacedWhileChecksAreDistrusted(t *testing.T) {
 		w.pass(5 * time.Second)
 	}
 	expect(t, "starts", starts, 3)
+}
+
+// While checks are distrusted, an unhealthy task is not replaced because the replacement of a lost one
+// has yet to become healthy.
+func TestUnhealthyTasksStayBesideTheReplacementOfALostOne(t *testing.T) {
+	tasks := []*cluster.Task{newTask("t1"), newTask("t2", healthyTask), newTask("t3", pendingTask)}
+	for _, id := range []string{"u1", "u2", "u3", "u4", "u5"} {
+		tasks = append(tasks, newTask(id, unhealthyTask))
+	}
+	in := hostsIn(with(7, 100, 200, tasks...), InstanceTimedOut, "t1")
+	in.DistrustChecks = true
+	expect(t, "plan", says(Reconcile(in)), "")
+	in.Tasks = slices.Delete(in.Tasks, 2, 3)
+	expect(t, "plan without the replacement", says(Reconcile(in)), "start")
 }
 
 // ReplacePercent bounds replacements of unhealthy tasks. It does not bound replacements of tasks

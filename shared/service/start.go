@@ -44,7 +44,7 @@ func countStarts(v view, r *revisionTasks) startCounts {
 	draining := max(0, min(r.drainingCount(), short-(failing-toReplaceCount(v, r))))
 	toReplace := max(0, min(failing, short-draining))
 	replaced := failing - toReplace
-	distrusted := max(0, toReplace-toReplaceCount(v, r))
+	distrusted := max(0, toReplace-max(0, toReplaceCount(v, r)-replaced))
 	toReplace -= distrusted
 	// A disconnected instance says nothing about its tasks: they are replaced first, and all at
 	// once.
