@@ -91,6 +91,7 @@ var wholeRegressions = []struct {
 	{Run{Seed: 100651, LoseEvents: true}, "the check of waiting tasks forgot what instances keep for a DAEMON service"},
 	{Run{Seed: 100220, LoseEvents: true}, "a repeated request was judged by the answer of another"},
 	{Run{Seed: 110928}, "zones waited forever for the moves of a service whose deployment has failed"},
+	{Run{Seed: 150274, Balance: true}, "the check of moves knew that a task had ended before placement could"},
 	{Run{Seed: 141001, Balance: true}, "an older deployment started a task that the next look stopped to make room"},
 	{Run{Seed: 141847, Balance: true}, "an unhealthy task that was not trusted to be one was replaced beside a lost one"},
 	{Run{Seed: 140025, Balance: true}, "the check of applications gave a task that moves the load of a new one"},

@@ -28,6 +28,7 @@ type scalingChecker struct {
 	// an instance's protection.
 	boundsChangedAt time.Time
 	unprotectedAt   map[string]time.Time
+	wasTracked      bool // a target tracking policy sized the group during the day
 	// before is the group before the call that is changing it. liveAt is when it last had an
 	// instance that was in service or registered.
 	before *groupState
@@ -232,6 +233,13 @@ func (c *scalingChecker) checkDrain(function, id string) {
 	}
 }
 
+// isLeftLow reports whether the desired capacity is below what is used because a target tracking policy
+// has set it while a task was starting. Protection keeps all, and nothing is done until one is empty.
+func (c *scalingChecker) isLeftLow(g *groupState) bool {
+	return c.wasTracked && c.shape.Protection && g.Desired < len(g.Instances) &&
+		!slices.ContainsFunc(g.Instances, func(i cluster.GroupInstance) bool { return !i.Protected })
+}
+
 // whyUnsettled says why the group does not have the size that its load requires, or "".
 func (c *scalingChecker) whyUnsettled(packed bool) string {
 	g := c.observeGroup()
@@ -268,7 +276,7 @@ func (c *scalingChecker) whyUnsettled(packed bool) string {
 	switch {
 	case running != c.load:
 		return fmt.Sprintf("%d of %d tasks run on %d instances", running, c.load, len(g.Instances))
-	case g.Desired != wanted || len(g.Instances) != wanted || unregistered > 0:
+	case g.Desired != wanted && !c.isLeftLow(g) || len(g.Instances) != wanted || unregistered > 0:
 		return fmt.Sprintf("%d of %d instances are used, %d are wanted, %d have not registered, and the target of %d %% wants %d", used, len(g.Instances), g.Desired, unregistered, c.shape.Target, wanted)
 	case packed && used > max(bound+1, min(g.Min, c.load)):
 		return fmt.Sprintf("%d instances are used, and %d tasks fit on %d", used, c.load, bound)
