@@ -40,7 +40,7 @@ func describeKeptRoom(snap *snapshot.Snapshot, s *cluster.Service) (text string)
 // describeHeldRoom says whose tasks hold the room that a DAEMON service lacks, and returns the command
 // that stops as few of them as make room on one instance: the room is kept for the DAEMON service
 // then.
-func (f serviceFinder) describeHeldRoom(s *cluster.Service) (text string, help []Help) {
+func (f roomFinder) describeHeldRoom(s *cluster.Service) (text string, help []Help) {
 	definition := f.in.Snapshot.Definitions[s.Deployment.TaskDefinition]
 	held := map[string]cluster.Resources{} // by service
 	var stop []*cluster.Task

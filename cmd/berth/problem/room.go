@@ -13,8 +13,11 @@ import (
 	"berth/shared/snapshot"
 )
 
+// roomFinder finds why tasks of a service have no instance, and what may give them room.
+type roomFinder struct{ *finder }
+
 // addBlocked reports a service whose tasks find no instance, with what placement found.
-func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
+func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	d := cmp.Or(f.blocked[s.Name], s.Blocked)
 	p := Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: count,
 		What: fmt.Sprintf("Service %s runs %d of %s%s: no instance can take %s.", s.Name, c.running,
@@ -34,9 +37,9 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
 		return slices.Contains(namingFilters, r.Filter)
 	}) {
-		for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
+		for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), knownProviders(&f.in, s)) {
 			p.Why += " " + sentence(u.String())
-			help = append(help, f.correction(s, u))
+			help = append(help, serviceFinder{f.finder}.correction(s, u))
 		}
 	}
 	if text := f.exceedsInstances(s); text != "" {
@@ -212,7 +215,7 @@ const maxHelp = 4
 
 // roomHelp returns what may give the service's tasks room, by what rejects the most instances.
 // movesHelp is set if moves could.
-func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts, movesHelp bool) (help []Help) {
+func (f roomFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts, movesHelp bool) (help []Help) {
 	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
 		s.Name, c.running-c.leaving)}
 	if c.running == c.leaving {
@@ -257,7 +260,7 @@ var applicationLimits = map[cluster.Filter]string{
 }
 
 // filterHelp returns what may help against one filter.
-func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHelp bool) []Help {
+func (f roomFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHelp bool) []Help {
 	first := func(holds func(*cluster.Instance) bool) string {
 		return f.firstInstance(func(i *cluster.Instance) bool { return holds(i) && mayUseProvider(s, i) })
 	}
@@ -303,7 +306,7 @@ func mayUseProvider(s *cluster.Service, i *cluster.Instance) bool {
 
 // exceedsInstances says that a task of the service is larger than every instance, so that neither
 // stops nor moves give it room; empty if it is not.
-func (f serviceFinder) exceedsInstances(s *cluster.Service) string {
+func (f roomFinder) exceedsInstances(s *cluster.Service) string {
 	d := f.in.Snapshot.Definitions[s.Deployment.TaskDefinition]
 	var cpu, memory int64
 	var gpus int
@@ -346,7 +349,7 @@ func isCordoned(i *cluster.Instance) bool {
 
 // firstInstance returns the first id of an instance in the cluster for which f holds; empty for
 // none.
-func (f serviceFinder) firstInstance(holds func(*cluster.Instance) bool) string {
+func (f roomFinder) firstInstance(holds func(*cluster.Instance) bool) string {
 	var ids []string
 	for _, v := range f.in.Snapshot.Instances {
 		if v.Instance != nil && !v.IsDeregistered() && holds(v.Instance) {

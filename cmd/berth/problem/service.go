@@ -91,7 +91,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 	case f.checkThrottle(s, c):
 	case failed && short > 0:
 	case s.Blocked != nil && (short > 0 || s.Blocked.Unplaced > 0):
-		f.addBlocked(s, c, max(short, s.Blocked.Unplaced))
+		roomFinder{f.finder}.addBlocked(s, c, max(short, s.Blocked.Unplaced))
 	case short > 0 && !c.oldest.IsZero() && f.in.Now.Sub(c.oldest) > slowStart:
 		f.add(Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: short,
 			What: f.describeShort(s, c),
@@ -184,7 +184,7 @@ func (f serviceFinder) checkNames(s *cluster.Service) {
 	if s.Strategy == cluster.Daemon && f.countTasks(s).running == 0 {
 		what = fmt.Sprintf("DAEMON service %s runs on no instance: a rule names what none has.", s.Name)
 	}
-	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
+	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), knownProviders(&f.in, s)) {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1, What: what,
 			Why: sentence(u.String())},
 			namesSince(s), f.correction(s, u))
@@ -212,8 +212,8 @@ func allRules(snap *snapshot.Snapshot, s *cluster.Service) cluster.Rules {
 }
 
 // knownProviders returns the service's strategy, or nothing if the cluster's providers are unknown.
-func (f serviceFinder) knownProviders(s *cluster.Service) []cluster.ProviderShare {
-	if f.in.Capacity == nil {
+func knownProviders(in *Input, s *cluster.Service) []cluster.ProviderShare {
+	if in.Capacity == nil {
 		return nil
 	}
 	return s.Providers
