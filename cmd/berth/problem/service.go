@@ -231,8 +231,8 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 			correctedStrategies(s, u))}
 	case text == "" || u.Kind != "attribute":
 	case !own:
-		return Help{fmt.Sprintf("Register a revision with the constraint %q, and deploy it", text), f.aws(
-			"update-service --service %s --task-definition %s", s.Name, familyOf(s.Deployment.TaskDefinition))}
+		return deployHelp(f.finder, s, s.Deployment.ID, s.Deployment.TaskDefinition,
+			fmt.Sprintf("Register a revision with the constraint %q, and deploy it", text))[0]
 	default:
 		var list []string
 		for _, c := range s.Rules.Constraints {
@@ -312,8 +312,8 @@ func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 		}
 		help = append(help, f.startHelp(r.TaskDefinition, r.Reason)...)
 		help = append(help, f.returnHelp(s)...)
-		help = append(help, Help{"Register a revision that works and deploy it, which ends the throttle", f.aws(
-			"update-service --service %s --task-definition %s", s.Name, familyOf(r.TaskDefinition))})
+		help = append(help, deployHelp(f.finder, s, r.Deployment, r.TaskDefinition,
+			"Register a revision that works and deploy it, which ends the throttle")...)
 		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
 			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
 				whatif.CountNoun(s.Desired, "task")), Why: why}, throttledSince(s, r), help...)
@@ -344,10 +344,9 @@ func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
 			What: fmt.Sprintf("The deployment of %s to service %s failed, and starts no more tasks.",
 				s.Deployment.TaskDefinition, s.Name),
 			Why: f.describeFailure(s, r)}, s.Deployment.UpdatedAt,
-			append(append(f.startHelp(s.Deployment.TaskDefinition, lastFailure(f.in.Snapshot, s)), f.returnHelp(s)...),
-				Help{"Register a revision that works, and deploy it", f.aws(
-					"update-service --service %s --task-definition %s", s.Name,
-					familyOf(s.Deployment.TaskDefinition))})...)
+			slices.Concat(f.startHelp(s.Deployment.TaskDefinition, lastFailure(f.in.Snapshot, s)), f.returnHelp(s),
+				deployHelp(f.finder, s, s.Deployment.ID, s.Deployment.TaskDefinition,
+					"Register a revision that works, and deploy it"))...)
 		return true
 	}
 	if r == nil || r.RollbackAt.IsZero() || !r.Tripped && len(r.Triggered) == 0 {
@@ -462,7 +461,7 @@ func isGone(reason string) bool {
 // goneHelp returns what takes a target group that does not exist out of the service, if the service
 // has no other load balancer.
 func (f serviceFinder) goneHelp(s *cluster.Service, reason string) []Help {
-	if !isGone(reason) || len(s.Deployment.LoadBalancers) != 1 {
+	if !isGone(reason) || len(s.Deployment.LoadBalancers) != 1 || s.HasTaskSets() { // ECS refuses it for a task set
 		return nil
 	}
 	return []Help{{"Take it out of the service", f.aws("update-service --service %s --load-balancers '[]'", s.Name)}}
