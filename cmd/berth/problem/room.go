@@ -65,6 +65,7 @@ func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 				s.Rules.Application, limit)
 		}
 	}
+	p.Why += describeEarlierFailures(&f.in, s)
 	scaling, more := scalingHelp(f.finder, s.Providers)
 	p.Why = strings.TrimSpace(p.Why + " " + scaling)
 	movesHelp := kept == "" && len(f.in.Snapshot.GovernedServices()) > 0

@@ -12,10 +12,8 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/decide"
-	"berth/shared/service"
 	"berth/shared/snapshot"
 	"berth/shared/spelling"
-	"berth/shared/wire/berthapi"
 )
 
 // slowStart is how long a task may be starting before that is a problem.
@@ -82,14 +80,14 @@ func unhealthyReason(t *cluster.Target) string {
 }
 
 // checkService finds what is wrong with an ACTIVE service. Of the causes for too few tasks it
-// reports the first that holds: throttled starts, a failed deployment, no room, slow starts.
+// reports the first that holds: a failed deployment, throttled starts or no room, slow starts. A
+// service whose starts are throttled and that has no room now has both problems.
 func (f serviceFinder) checkService(s *cluster.Service) {
 	c := f.countTasks(s)
 	short := s.Desired - c.running
-	failed := f.checkDeployment(s)
+	failed, throttled := f.checkDeployment(s), f.checkThrottle(s, c)
 	switch {
-	case f.checkThrottle(s, c):
-	case failed && short > 0:
+	case failed && short > 0, throttled && f.blocked[s.Name] == nil:
 	case s.Blocked != nil && (short > 0 || s.Blocked.Unplaced > 0):
 		roomFinder{f.finder}.addBlocked(s, c, max(short, s.Blocked.Unplaced))
 	case short > 0 && !c.oldest.IsZero() && f.in.Now.Sub(c.oldest) > slowStart:
@@ -284,51 +282,6 @@ func correctedStrategies(s *cluster.Service, u spelling.Unknown) string {
 // describeShort says how many tasks a service has.
 func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.Desired, "task"))
-}
-
-// checkThrottle reports starts that are held back after failures.
-func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
-	for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(f.in.Snapshot, s, f.in.Now)).Revisions {
-		isDue := !r.NextAttemptAt.After(f.in.Now)
-		// Once the attempt is due, what stands in its way is room.
-		if isDue && (c.running >= s.Desired || s.Blocked != nil) || hasFailed(s, r.Deployment) {
-			continue
-		}
-		next := "The next attempt is at " + formatTime(r.NextAttemptAt)
-		if isDue {
-			next = "The next attempt has been due since " + formatTime(r.NextAttemptAt)
-		}
-		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. %s.",
-			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
-		if r.Reason != "" {
-			why += " Last failure: " + sentence(r.Reason)
-		}
-		var help []Help
-		if last := lastFailed(f.in.Snapshot, s); last != nil {
-			help = append(help, f.stoppedHelp(last))
-		} else {
-			help = append(help, Help{"See the tasks that stopped", f.aws(
-				"list-tasks --service-name %s --desired-status STOPPED", s.Name)})
-		}
-		help = append(help, f.startHelp(r.TaskDefinition, r.Reason)...)
-		help = append(help, f.returnHelp(s)...)
-		help = append(help, deployHelp(f.finder, s, r.Deployment, r.TaskDefinition,
-			"Register a revision that works and deploy it, which ends the throttle")...)
-		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
-			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
-				whatif.CountNoun(s.Desired, "task")), Why: why}, throttledSince(s, r), help...)
-		return true
-	}
-	return false
-}
-
-// throttledSince returns when the starts of a revision began to fail: when Berth emitted that, or if
-// it did not, when the last attempt failed.
-func throttledSince(s *cluster.Service, r berthapi.Throttle) time.Time {
-	if at, ok := s.EmittedKeys[service.ThrottleKeyPrefix+r.Deployment]; ok && at.Before(r.Since) {
-		return at
-	}
-	return r.Since
 }
 
 func familyOf(definition string) string {
