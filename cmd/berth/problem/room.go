@@ -59,11 +59,10 @@ func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 		text, more := f.describeHeldRoom(s)
 		p.Why, help = p.Why+text, append(help, more...)
 	}
-	for _, r := range sortedRejections(d) {
-		if limit := applicationLimits[r.Filter]; limit != "" {
-			p.Why += fmt.Sprintf(" Application %s has reached its %s: PutClusterConfiguration can raise it.",
-				s.Rules.Application, limit)
-		}
+	for _, describe := range []func(*finder, *cluster.Service, *cluster.Diagnosis) (string, []Help){
+		describeAffinity, describeLimits} {
+		text, more := describe(f.finder, s, d)
+		p.Why, help = p.Why+text, append(help, more...)
 	}
 	p.Why += describeEarlierFailures(&f.in, s)
 	scaling, more := scalingHelp(f.finder, s.Providers)
@@ -252,13 +251,6 @@ func (f roomFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCou
 var roomFilters = []cluster.Filter{cluster.FilterOccupied, cluster.FilterFaultDomain, cluster.FilterUpgrade,
 	cluster.FilterPort, cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI,
 	cluster.FilterMetric, cluster.FilterApplicationNodes, cluster.FilterApplicationNode, cluster.FilterApplicationTotal}
-
-// applicationLimits names the limit of the configuration behind each filter of applications.
-var applicationLimits = map[cluster.Filter]string{
-	cluster.FilterApplicationNodes: "maximumNodes",
-	cluster.FilterApplicationNode:  "maximumNodeCapacity",
-	cluster.FilterApplicationTotal: "totalApplicationCapacity",
-}
 
 // filterHelp returns what may help against one filter.
 func (f roomFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHelp bool) []Help {
