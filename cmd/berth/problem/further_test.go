@@ -41,6 +41,13 @@ func TestSituationsFoundByTrying(t *testing.T) {
 	quota := onSpot(full)
 	quota.input.Capacity.Failures = map[string][]cluster.FailedLaunch{"group": {
 		{At: tenPast, Code: "VcpuLimitExceeded", Message: "You have requested more vCPU capacity"}}}
+	large := onSpot()
+	large.services["web"].Desired = 4
+	large.service("huge", 2, func(s *cluster.Service) {
+		s.Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	})
+	large.rows[len(large.rows)-1].(*cluster.TaskDefinition).Needs.Memory = 9000
+	large.task("huge", 9, "", func(t *cluster.Task) { t.Last, t.Needs.Memory = "", 9000 })
 	limit := onSpot()
 	limit.services["web"].EmittedKeys = map[string]time.Time{decide.ProvisioningLimitKey: noon}
 	limit.service("other", 0)
@@ -55,6 +62,17 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		{"AQuotaOfEC2", copied(quota), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
 			"1 launch failed within the last hour: VcpuLimitExceeded",
 			"aws service-quotas get-service-quota --service-code ec2 --quota-code L-1216C47A"},
+		{"ManagedScalingIsOff", copied(onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) {
+			p.Scaling.Enabled = false
+		})), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
+			"Managed scaling of spot is off, so Auto Scaling group group keeps its desired capacity of 1.",
+			"aws ecs update-capacity-provider --name spot --auto-scaling-group-provider 'managedScaling={status=ENABLED}'"},
+		{"ATaskLargerThanTheGroupsInstances", copied(large), problem.ServiceShort,
+			"Service huge runs 0 of 2 tasks: no instance can take 1 more.",
+			"Managed scaling of spot: The group has the right size: 1 of 1 running instances are needed, the target is 100 %; " +
+				"1 task of service huge: ignored, because a task does not fit on any of the group's instance types, not even " +
+				"the largest: insufficient memory (needs 9000 MiB, best free 2048).",
+			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names group --query"},
 		{"AsManyTasksWaitAsMay", copied(limit), problem.ServiceShort,
 			"Service web runs 4 of 6 tasks: no instance can take 2 more.",
 			"3 tasks wait for an instance in the cluster, and no more may (parameter ProvisioningLimit): 3 of service other.",

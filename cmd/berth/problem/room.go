@@ -65,8 +65,8 @@ func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 		p.Why, help = p.Why+text, append(help, more...)
 	}
 	p.Why += describeEarlierFailures(&f.in, s)
-	scaling, more := scalingHelp(f.finder, s.Providers)
-	p.Why = strings.TrimSpace(p.Why + " " + scaling)
+	sizes, more := scalingHelp(f.finder, s.Providers)
+	p.Why = strings.TrimSpace(p.Why + " " + sizes)
 	movesHelp := kept == "" && len(f.in.Snapshot.GovernedServices()) > 0
 	help = append(append(help, more...), f.roomHelp(s, d, c, movesHelp)...)
 	f.add(p, s.BlockedSince, help...)
@@ -180,34 +180,6 @@ func describeDiagnosis(d *cluster.Diagnosis) string {
 	_, reasons, _ := strings.Cut(rejected.String(), ": ")
 	return fmt.Sprintf("%d of %s can take one: %s.", d.Feasible, whatif.CountNoun(d.Evaluated, "instance"),
 		cmp.Or(reasons, "none is left"))
-}
-
-// scalingHelp says what managed scaling does about the capacity providers of a strategy.
-func scalingHelp(f *finder, strategy []cluster.ProviderShare) (why string, help []Help) {
-	for _, share := range strategy {
-		d, ok := f.decision[share.Provider]
-		if !ok {
-			continue
-		}
-		p := f.in.Capacity.Providers[share.Provider]
-		g := f.in.Capacity.Groups[p.Group]
-		why += fmt.Sprintf(" Managed scaling of %s: %s", p.Name, sentence(d.Why))
-		if failing := f.describeLaunches(g); failing != "" {
-			why, help = why+" "+failing, append(help, f.launchHelp(g)...)
-		}
-		if missing, _ := unregisteredOf(&f.in, p, g); len(missing) > 0 { // more of them would not help
-			why += fmt.Sprintf(" %d of its %s never registered with cluster %s.", len(missing),
-				whatif.CountNoun(len(g.Instances), "instance"), f.in.Cluster)
-			help = append(help, unregisteredHelp(f, missing[0])...)
-			continue
-		}
-		if d.Needed > g.Max && g.Desired >= g.Max {
-			help = append(help, Help{"Let the group grow", f.other(
-				"autoscaling update-auto-scaling-group --auto-scaling-group-name %s --max-size %d",
-				QuoteArgument(g.Name), d.Needed)})
-		}
-	}
-	return strings.TrimSpace(why), help
 }
 
 // maxHelp is how many commands a blocked service gets.
