@@ -9,6 +9,7 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/scaling"
 )
@@ -34,7 +35,7 @@ func (f *finder) checkProviders() {
 			f.addProvider(p, describeFailedChange(p), p.UpdateReason, p.FailedAt, see)
 		case f.in.Capacity.Groups[p.Group] == nil:
 			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
-				p.Group), groupMissingSince(f.in.Capacity, p), see)
+				p.Group), groupMissingSince(f.in.Capacity, p), append(missingGroupHelp(f, p), see)...)
 		default:
 			f.checkLaunches(p, f.in.Capacity.Groups[p.Group])
 			f.checkScaleIn(p, f.in.Capacity.Groups[p.Group], f.decision[name])
@@ -42,14 +43,40 @@ func (f *finder) checkProviders() {
 	}
 }
 
-func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help Help) {
-	all := []Help{help}
-	// As [handler.OwnershipProblem] says it.
-	if reason, call, untagged := strings.Cut(why, " If it is yours, run: aws "); untagged {
-		why, all = reason, []Help{{"Let Berth change the group, if it is yours", f.other("%s", call)}, help}
+func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help ...Help) {
+	if p.Untagged != "" {
+		why = handler.DescribeUntagged(p.Group, p.Untagged)
+		help = append([]Help{{"Let Berth change the group, if it is yours",
+			f.other("%s", handler.TagCommand(p.Group, p.Untagged))}}, help...)
 	}
 	f.add(Problem{Kind: ProviderFailed, Type: "capacity provider", Name: p.Name, Count: 1,
-		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, all...)
+		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, help...)
+}
+
+// missingGroupHelp returns what may help a capacity provider whose group is gone. The provider works
+// again once there is a group of that name.
+func missingGroupHelp(f *finder, p *cluster.CapacityProvider) []Help {
+	help := []Help{{"List the groups that exist: the provider works again once one is named " + p.Group, f.other(
+		"autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'")}}
+	names := slices.Sorted(maps.Keys(f.in.Capacity.Providers))
+	at := slices.IndexFunc(names, func(name string) bool {
+		other := f.in.Capacity.Providers[name]
+		return f.in.Capacity.Groups[other.Group] != nil && !other.HasFailedCreation()
+	})
+	if at < 0 {
+		return help
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.in.Snapshot.Services)) {
+		s := f.in.Snapshot.Services[name]
+		if s.Status != cluster.ServiceActive || s.HasTaskSets() || !slices.ContainsFunc(s.Providers,
+			func(share cluster.ProviderShare) bool { return share.Provider == p.Name }) {
+			continue
+		}
+		return append(help, Help{"Let service " + name + " use capacity provider " + names[at], f.aws(
+			"update-service --service %s --capacity-provider-strategy %s", name,
+			QuoteArgument(fields("capacityProvider", names[at], "weight", "1")))})
+	}
+	return help
 }
 
 func describeFailedChange(p *cluster.CapacityProvider) string {

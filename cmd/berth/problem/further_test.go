@@ -48,6 +48,9 @@ func TestSituationsFoundByTrying(t *testing.T) {
 	})
 	large.rows[len(large.rows)-1].(*cluster.TaskDefinition).Needs.Memory = 9000
 	large.task("huge", 9, "", func(t *cluster.Task) { t.Last, t.Needs.Memory = "", 9000 })
+	gone := onSpot()
+	gone.input.Capacity.Providers["two"] = &cluster.CapacityProvider{Name: "two", Group: "other"}
+	gone.input.Capacity.Groups = map[string]*cluster.AutoScalingGroup{"other": {Name: "other"}}
 	limit := onSpot()
 	limit.services["web"].EmittedKeys = map[string]time.Time{decide.ProvisioningLimitKey: noon}
 	limit.service("other", 0)
@@ -62,6 +65,12 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		{"AQuotaOfEC2", copied(quota), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
 			"1 launch failed within the last hour: VcpuLimitExceeded",
 			"aws service-quotas get-service-quota --service-code ec2 --quota-code L-1216C47A"},
+		{"AGroupThatIsGone", copied(gone), problem.ProviderFailed, "Capacity provider spot has no group.",
+			"Auto Scaling group group does not exist, or cannot be read.",
+			"aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'"},
+		{"AGroupThatIsGoneBesideAnother", copied(gone), problem.ProviderFailed, "Capacity provider spot has no group.",
+			"Auto Scaling group group does not exist, or cannot be read.",
+			"aws ecs update-service --cluster prod --service web --capacity-provider-strategy capacityProvider=two,weight=1"},
 		{"ManagedScalingIsOff", copied(onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) {
 			p.Scaling.Enabled = false
 		})), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
@@ -129,6 +138,7 @@ func TestSituationsFoundByTrying(t *testing.T) {
 			`--placement-constraints 'type=memberOf,expression="attribute:rack in [r1, r2]"'`},
 		{"AGroupThatIsNotBerths", copied(onSpot(func(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) {
 			p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdateFailed, handler.OwnershipProblem(g, "berth")
+			p.Untagged = "berth"
 		})), problem.ProviderFailed, "Capacity provider spot could not be changed.",
 			"The Auto Scaling group group does not have the tag berth:installation=berth, so Berth only reads it.",
 			"aws autoscaling create-or-update-tags --tags ResourceId=group,ResourceType=auto-scaling-group," +
