@@ -1,0 +1,90 @@
+package problem
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// disconnected are the ACTIVE instances whose agents are not connected, and how many tasks are there.
+type disconnected struct {
+	instances []string
+	since     time.Time // when the first of them was seen; zero if that is unknown
+	// replaceable are the tasks of REPLICA services that still count, standalone those that nothing
+	// replaces, and stopping those that were told to stop.
+	replaceable, standalone, stopping int
+}
+
+// checkDisconnected reports instances whose agents are not connected.
+func checkDisconnected(f *finder) {
+	var d disconnected
+	for _, v := range f.in.Snapshot.Instances {
+		if v.Instance == nil || v.Status != cluster.InstanceActive || v.AgentConnected {
+			continue
+		}
+		d.instances = append(d.instances, v.ID)
+		if at := v.DisconnectedAt.Time(); !v.DisconnectedAt.IsZero() && (d.since.IsZero() || at.Before(d.since)) {
+			d.since = at
+		}
+		for _, t := range v.Tasks {
+			s := f.in.Snapshot.Services[t.Service]
+			switch {
+			case !t.IsActive():
+				d.stopping++
+			case t.Service == "":
+				d.standalone++
+			case s == nil || s.Strategy == cluster.Replica:
+				d.replaceable++
+			}
+		}
+	}
+	if len(d.instances) == 0 {
+		return
+	}
+	slices.Sort(d.instances)
+	first := d.instances[0]
+	forgotten := "Deregister it if it is gone for good"
+	if d.replaceable > 0 {
+		forgotten += ": its tasks are replaced at once"
+	}
+	f.add(Problem{Kind: InstanceLost, Type: "instance", Name: first, Count: len(d.instances),
+		What: fmt.Sprintf("The agent of %s is not connected.", whatif.CountNoun(len(d.instances), "instance")),
+		Why:  d.String()}, d.since,
+		Help{"See what is on it", f.berth("explain instance %s", first)},
+		Help{forgotten, f.aws("deregister-container-instance --force --container-instance %s", first)})
+}
+
+// String says what becomes of the instances and of the tasks there. The time is that of an
+// installation that has not changed the parameter.
+func (d *disconnected) String() string {
+	text := listNames(d.instances) + ": no new tasks start there"
+	if d.replaceable+d.standalone+d.stopping == 0 {
+		return text + ", and none run there."
+	}
+	if n := d.replaceable; n > 0 {
+		minutes := int(handler.DefaultSettings().DisconnectTimeout.Minutes())
+		text += fmt.Sprintf(". %s of services there %s replaced elsewhere once the agent has been disconnected for %s "+
+			"(parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n),
+			whatif.CountNoun(minutes, "minute"))
+	}
+	if n := d.stopping; n > 0 {
+		text += fmt.Sprintf(". %s there %s told to stop, and will when the agent returns", whatif.CountNoun(n, "task"),
+			map[bool]string{true: "was", false: "were"}[n == 1])
+	}
+	if n := d.standalone; n > 0 {
+		text += fmt.Sprintf(". %s there %s to no service, so nothing replaces %s", whatif.CountNoun(n, "task"),
+			map[bool]string{true: "belongs", false: "belong"}[n == 1], map[bool]string{true: "it", false: "them"}[n == 1])
+	}
+	return text + "."
+}
+
+func isOrAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
