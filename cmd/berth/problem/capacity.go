@@ -46,11 +46,25 @@ func (f *finder) checkProviders() {
 func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help ...Help) {
 	if p.Untagged != "" {
 		why = handler.DescribeUntagged(p.Group, p.Untagged)
-		help = append([]Help{{"Let Berth change the group, if it is yours",
-			f.other("%s", handler.TagCommand(p.Group, p.Untagged))}}, help...)
+		mended := []Help{{"Let Berth change the group, if it is yours",
+			f.other("%s", handler.TagCommand(p.Group, p.Untagged))}}
+		if p.GroupProblem != "" { // an update is checked again, also one that changes nothing
+			mended = append(mended, Help{"Then let Berth check the provider again", updateCommand(f, p, p.Scaling.Enabled)})
+		}
+		help = append(mended, help...)
 	}
 	f.add(Problem{Kind: ProviderFailed, Type: "capacity provider", Name: p.Name, Count: 1,
 		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, help...)
+}
+
+// updateCommand returns the command that switches a provider's managed scaling on or off.
+func updateCommand(f *finder, p *cluster.CapacityProvider, on bool) string {
+	status := "DISABLED"
+	if on {
+		status = "ENABLED"
+	}
+	return f.api("ecs update-capacity-provider --name " + QuoteArgument(p.Name) +
+		" --auto-scaling-group-provider 'managedScaling={status=" + status + "}'")
 }
 
 // missingGroupHelp returns what may help a capacity provider whose group is gone. The provider works
@@ -73,7 +87,7 @@ func missingGroupHelp(f *finder, p *cluster.CapacityProvider) []Help {
 			continue
 		}
 		return append(help, Help{"Let service " + name + " use capacity provider " + names[at], f.aws(
-			"update-service --service %s --capacity-provider-strategy %s", name,
+			"update-service --service %s --force-new-deployment --capacity-provider-strategy %s", name,
 			QuoteArgument(fields("capacityProvider", names[at], "weight", "1")))})
 	}
 	return help

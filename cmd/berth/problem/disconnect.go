@@ -14,9 +14,9 @@ import (
 type disconnected struct {
 	instances []string
 	since     time.Time // when the first of them was seen; zero if that is unknown
-	// replaceable are the tasks of REPLICA services that still count, standalone those that nothing
-	// replaces, and stopping those that were told to stop.
-	replaceable, standalone, stopping int
+	// replaceable are the tasks of REPLICA services that are replaced if this lasts, replacing those
+	// that are because it has. Nothing replaces standalone ones. Stopping ones were told to stop.
+	replaceable, replacing, standalone, stopping int
 }
 
 // checkDisconnected reports instances whose agents are not connected.
@@ -37,7 +37,10 @@ func checkDisconnected(f *finder) {
 				d.stopping++
 			case t.Service == "":
 				d.standalone++
-			case s == nil || s.Strategy == cluster.Replica:
+			case s != nil && s.Strategy == cluster.Daemon:
+			case !v.DisconnectedAt.IsZero() && f.in.Now.Sub(v.DisconnectedAt.Time()) > disconnectTimeout:
+				d.replacing++
+			default:
 				d.replaceable++
 			}
 		}
@@ -58,18 +61,24 @@ func checkDisconnected(f *finder) {
 		Help{forgotten, f.aws("deregister-container-instance --force --container-instance %s", first)})
 }
 
-// String says what becomes of the instances and of the tasks there. The time is that of an
-// installation that has not changed the parameter.
+// disconnectTimeout is how long an agent may be disconnected before its tasks are replaced elsewhere,
+// in an installation that has not changed it.
+var disconnectTimeout = handler.DefaultSettings().DisconnectTimeout
+
+// String says what becomes of the instances and of the tasks there.
 func (d *disconnected) String() string {
 	text := listNames(d.instances) + ": no new tasks start there"
-	if d.replaceable+d.standalone+d.stopping == 0 {
+	if d.replaceable+d.replacing+d.standalone+d.stopping == 0 {
 		return text + ", and none run there."
 	}
+	minutes := whatif.CountNoun(int(disconnectTimeout.Minutes()), "minute")
 	if n := d.replaceable; n > 0 {
-		minutes := int(handler.DefaultSettings().DisconnectTimeout.Minutes())
 		text += fmt.Sprintf(". %s of services there %s replaced elsewhere once the agent has been disconnected for %s "+
-			"(parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n),
-			whatif.CountNoun(minutes, "minute"))
+			"(parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
+	}
+	if n := d.replacing; n > 0 {
+		text += fmt.Sprintf(". %s of services there %s being replaced elsewhere: the agent has been disconnected for more "+
+			"than %s (parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
 	}
 	if n := d.stopping; n > 0 {
 		text += fmt.Sprintf(". %s there %s told to stop, and will when the agent returns", whatif.CountNoun(n, "task"),

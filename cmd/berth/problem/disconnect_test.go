@@ -1,9 +1,11 @@
 package problem_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
@@ -18,22 +20,26 @@ func TestTasksOnADisconnectedInstance(t *testing.T) {
 	for name, c := range map[string]struct {
 		tasks []func(*cluster.Task)
 		want  string
+		after time.Duration // 10 minutes, if it is not set
 	}{
-		"None": {nil, begin + ", and none run there."},
+		"None": {nil, begin + ", and none run there.", 0},
 		"OneOfAService": {[]func(*cluster.Task){nil}, begin + ". 1 task of services there is replaced elsewhere once the " +
-			"agent has been disconnected for 10 minutes (parameter LostAfterSeconds)."},
+			"agent has been disconnected for 10 minutes (parameter LostAfterSeconds).", 0},
+		"LongerThanTheTimeout": {[]func(*cluster.Task){nil, nil}, begin + ". 2 tasks of services there are being replaced " +
+			"elsewhere: the agent has been disconnected for more than 10 minutes (parameter LostAfterSeconds).", 11 * time.Minute},
 		"GivenUp": {[]func(*cluster.Task){stopping, stopping}, begin + ". 2 tasks there were told to stop, and will when " +
-			"the agent returns."},
+			"the agent returns.", 0},
 		"OfEachKind": {[]func(*cluster.Task){nil, nil, stopping, standalone}, begin + ". 2 tasks of services there are " +
 			"replaced elsewhere once the agent has been disconnected for 10 minutes (parameter LostAfterSeconds). 1 task there was " +
-			"told to stop, and will when the agent returns. 1 task there belongs to no service, so nothing replaces it."},
+			"told to stop, and will when the agent returns. 1 task there belongs to no service, so nothing replaces it.", 0},
 	} {
 		w := newWorld()
+		w.input.Now = noon.Add(cmp.Or(c.after, 10*time.Minute))
 		w.instance(1, func(i *cluster.Instance) { i.AgentConnected, i.DisconnectedAt = false, cluster.At(noon) })
 		w.service("web", 0)
 		replaceable := false
 		for k, change := range c.tasks {
-			if replaceable = replaceable || change == nil; change == nil {
+			if replaceable = replaceable || change == nil && c.after == 0; change == nil {
 				change = func(*cluster.Task) {}
 			}
 			w.task("web", 1+k, "n-1", change)

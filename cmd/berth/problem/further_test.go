@@ -70,7 +70,8 @@ func TestSituationsFoundByTrying(t *testing.T) {
 			"aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'"},
 		{"AGroupThatIsGoneBesideAnother", copied(gone), problem.ProviderFailed, "Capacity provider spot has no group.",
 			"Auto Scaling group group does not exist, or cannot be read.",
-			"aws ecs update-service --cluster prod --service web --capacity-provider-strategy capacityProvider=two,weight=1"},
+			"aws ecs update-service --cluster prod --service web --force-new-deployment " +
+				"--capacity-provider-strategy capacityProvider=two,weight=1"},
 		{"ManagedScalingIsOff", copied(onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) {
 			p.Scaling.Enabled = false
 		})), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
@@ -143,6 +144,11 @@ func TestSituationsFoundByTrying(t *testing.T) {
 			"The Auto Scaling group group does not have the tag berth:installation=berth, so Berth only reads it.",
 			"aws autoscaling create-or-update-tags --tags ResourceId=group,ResourceType=auto-scaling-group," +
 				"Key=berth:installation,Value=berth,PropagateAtLaunch=false"},
+		{"AGroupThatIsNotBerthsOfAFailedCreation", copied(onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) {
+			p.UpdateStatus, p.GroupProblem, p.Untagged = cluster.ProviderCreateFailed, "no tag", "berth"
+		})), problem.ProviderFailed, "Capacity provider spot cannot scale its group.",
+			"The Auto Scaling group group does not have the tag berth:installation=berth, so Berth only reads it.",
+			"aws ecs update-capacity-provider --name spot --auto-scaling-group-provider 'managedScaling={status=ENABLED}'"},
 		{"ADeploymentWithoutRoom", func(w *world) {
 			w.instance(1)
 			w.service("web", 4, func(s *cluster.Service) {

@@ -25,8 +25,7 @@ func scalingHelp(f *finder, strategy []cluster.ProviderShare) (why string, help 
 			why += fmt.Sprintf(" Managed scaling of %s is off, so Auto Scaling group %s keeps its desired capacity "+
 				"of %d.",
 				p.Name, g.Name, g.Desired)
-			help = append(help, Help{"Switch managed scaling on", f.api("ecs update-capacity-provider --name " +
-				QuoteArgument(p.Name) + " --auto-scaling-group-provider 'managedScaling={status=ENABLED}'")})
+			help = append(help, Help{"Switch managed scaling on", updateCommand(f, p, true)})
 		}
 		if failing := f.describeLaunches(g); failing != "" {
 			why, help = why+" "+failing, append(help, f.launchHelp(g)...)
