@@ -49,7 +49,8 @@ func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, sinc
 		mended := []Help{{"Let Berth change the group, if it is yours",
 			f.other("%s", handler.TagCommand(p.Group, p.Untagged))}}
 		if p.GroupProblem != "" { // an update is checked again, also one that changes nothing
-			mended = append(mended, Help{"Then let Berth check the provider again", updateCommand(f, p, p.Scaling.Enabled)})
+			mended = append(mended, Help{"Then let Berth check the provider again",
+				updateCommand(f, p, p.Scaling.Enabled)})
 		}
 		help = append(mended, help...)
 	}

@@ -14,6 +14,7 @@ import (
 type disconnected struct {
 	instances []string
 	since     time.Time // when the first of them was seen; zero if that is unknown
+	tasks     int
 	// replaceable are the tasks of REPLICA services that are replaced if this lasts, replacing those
 	// that are because it has. Nothing replaces standalone ones. Stopping ones were told to stop.
 	replaceable, replacing, standalone, stopping int
@@ -30,6 +31,7 @@ func checkDisconnected(f *finder) {
 		if at := v.DisconnectedAt.Time(); !v.DisconnectedAt.IsZero() && (d.since.IsZero() || at.Before(d.since)) {
 			d.since = at
 		}
+		d.tasks += len(v.Tasks)
 		for _, t := range v.Tasks {
 			s := f.in.Snapshot.Services[t.Service]
 			switch {
@@ -68,25 +70,23 @@ var disconnectTimeout = handler.DefaultSettings().DisconnectTimeout
 // String says what becomes of the instances and of the tasks there.
 func (d *disconnected) String() string {
 	text := listNames(d.instances) + ": no new tasks start there"
-	if d.replaceable+d.replacing+d.standalone+d.stopping == 0 {
+	if d.tasks == 0 {
 		return text + ", and none run there."
 	}
 	minutes := whatif.CountNoun(int(disconnectTimeout.Minutes()), "minute")
 	if n := d.replaceable; n > 0 {
-		text += fmt.Sprintf(". %s of services there %s replaced elsewhere once the agent has been disconnected for %s "+
-			"(parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
+		text += fmt.Sprintf(". %s of services there %s replaced elsewhere once the agent has been disconnected for "+
+			"%s (parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
 	}
 	if n := d.replacing; n > 0 {
-		text += fmt.Sprintf(". %s of services there %s being replaced elsewhere: the agent has been disconnected for more "+
-			"than %s (parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
+		text += fmt.Sprintf(". %s of services there %s being replaced elsewhere: the agent has been disconnected for "+
+			"more than %s (parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
 	}
 	if n := d.stopping; n > 0 {
-		text += fmt.Sprintf(". %s there %s told to stop, and will when the agent returns", whatif.CountNoun(n, "task"),
-			map[bool]string{true: "was", false: "were"}[n == 1])
+		text += fmt.Sprintf(". %s told to stop there, and will when the agent returns", pastTense(n, "task"))
 	}
 	if n := d.standalone; n > 0 {
-		text += fmt.Sprintf(". %s there %s to no service, so nothing replaces %s", whatif.CountNoun(n, "task"),
-			map[bool]string{true: "belongs", false: "belong"}[n == 1], map[bool]string{true: "it", false: "them"}[n == 1])
+		text += fmt.Sprintf(". %s there %s not replaced", whatif.CountNoun(n, "standalone task"), isOrAre(n))
 	}
 	return text + "."
 }

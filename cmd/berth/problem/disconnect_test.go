@@ -27,11 +27,11 @@ func TestTasksOnADisconnectedInstance(t *testing.T) {
 			"agent has been disconnected for 10 minutes (parameter LostAfterSeconds).", 0},
 		"LongerThanTheTimeout": {[]func(*cluster.Task){nil, nil}, begin + ". 2 tasks of services there are being replaced " +
 			"elsewhere: the agent has been disconnected for more than 10 minutes (parameter LostAfterSeconds).", 11 * time.Minute},
-		"GivenUp": {[]func(*cluster.Task){stopping, stopping}, begin + ". 2 tasks there were told to stop, and will when " +
+		"GivenUp": {[]func(*cluster.Task){stopping, stopping}, begin + ". 2 tasks were told to stop there, and will when " +
 			"the agent returns.", 0},
 		"OfEachKind": {[]func(*cluster.Task){nil, nil, stopping, standalone}, begin + ". 2 tasks of services there are " +
-			"replaced elsewhere once the agent has been disconnected for 10 minutes (parameter LostAfterSeconds). 1 task there was " +
-			"told to stop, and will when the agent returns. 1 task there belongs to no service, so nothing replaces it.", 0},
+			"replaced elsewhere once the agent has been disconnected for 10 minutes (parameter LostAfterSeconds). 1 task was " +
+			"told to stop there, and will when the agent returns. 1 standalone task there is not replaced.", 0},
 	} {
 		w := newWorld()
 		w.input.Now = noon.Add(cmp.Or(c.after, 10*time.Minute))
