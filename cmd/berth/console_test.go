@@ -118,6 +118,7 @@ func TestUpPrintsExports(t *testing.T) {
 		"eu-west-1")
 	endpoint := up.waitForEndpoint()
 	want := []string{"export AWS_ENDPOINT_URL_ECS=" + endpoint, "export AWS_ENDPOINT_URL_EKS=" + endpoint,
+		"export AWS_ENDPOINT_URL=" + endpoint, // Auto Scaling and others, which the console's commands call
 		"export AWS_REGION=eu-west-1", "export AWS_ACCESS_KEY_ID=any", "export AWS_SECRET_ACCESS_KEY=any"}
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()

@@ -40,6 +40,8 @@ type CapacityProvider struct {
 	PreviousSettings *ProviderSettings `json:"be,omitempty"`
 	// GroupProblem says why the group of a new provider cannot be scaled; empty if it can.
 	GroupProblem string `json:"uf,omitempty"`
+	// Untagged names the installation whose tag the group lacks, if that is why the last change failed.
+	Untagged string `json:"ut,omitempty"`
 }
 
 // FargateProviders are the capacity providers of AWS Fargate, which every account has. A cluster
@@ -85,7 +87,7 @@ func (p *CapacityProvider) IsUnattachable() bool {
 // Delete marks the provider as deleted until expires, the time-to-live of its row.
 func (p *CapacityProvider) Delete(expires int64) {
 	p.Inactive, p.UpdateStatus, p.UpdateReason, p.CheckPending = true, ProviderDeleted, "", false
-	p.FailedAt = time.Time{}
+	p.FailedAt, p.Untagged = time.Time{}, ""
 	p.Expires = expires
 }
 

@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -132,7 +133,9 @@ func (f *fakeGroups) TagGroup(_ context.Context, name, key, value string) error 
 	}
 	g, err := f.group(name)
 	if err == nil {
-		g.Tags = map[string]string{key: value}
+		tags := map[string]string{}
+		maps.Copy(tags, g.Tags)
+		tags[key], g.Tags = value, tags
 	}
 	return err
 }

@@ -23,9 +23,20 @@ func OwnershipProblem(g *cluster.AutoScalingGroup, installation string) string {
 	if installation == "" || g.Tags[OwnerTag] == installation {
 		return ""
 	}
-	return fmt.Sprintf("The Auto Scaling group %s does not have the tag %s=%s, so Berth only reads it. If it is "+
-		"yours, run: aws autoscaling create-or-update-tags --tags %s", g.Name, OwnerTag, installation,
-		tagArgument(g.Name, installation))
+	return fmt.Sprintf("%s If it is yours, run: aws %s", DescribeUntagged(g.Name, installation),
+		TagCommand(g.Name, installation))
+}
+
+// DescribeUntagged says that a group lacks the tag of the installation.
+func DescribeUntagged(group, installation string) string {
+	return fmt.Sprintf("The Auto Scaling group %s does not have the tag %s=%s, so Berth only reads it.", group,
+		OwnerTag, installation)
+}
+
+// TagCommand returns the command of the AWS CLI that gives a group the tag of the installation, without
+// the leading "aws".
+func TagCommand(group, installation string) string {
+	return "autoscaling create-or-update-tags --tags " + tagArgument(group, installation)
 }
 
 // tagArgument returns the argument --tags that sets the tag of ownership, for a shell. Names of

@@ -367,6 +367,28 @@ func (s *scaled) look(t *testing.T) {
 	}
 }
 
+// A provider whose group lacks the installation's tag names the installation until the tag is there.
+func TestManagedScaling_NotesAMissingTag(t *testing.T) {
+	s := newScaled(t, nil)
+	s.groups["g"].Tags = map[string]string{handler.OwnerTag: "blue"}
+	s.groups["free"] = &cluster.AutoScalingGroup{Name: "free", Max: 1, Protects: true}
+	_, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "free"))
+	want(t, "error", err, nil)
+	s.function.Settings.Installation = "blue"
+	s.look(t)
+	got := s.described(t, "q")
+	want(t, "status", got.UpdateStatus, cluster.ProviderCreateFailed)
+	want(t, "installation", got.Untagged, "blue")
+	s.groups["free"].Tags = map[string]string{handler.OwnerTag: "blue"}
+	next, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "q"})
+	want(t, "error", err, nil)
+	want(t, "installation while it is checked", next.Untagged, "")
+	s.look(t)
+	got = s.described(t, "q")
+	want(t, "status", got.UpdateStatus, cluster.ProviderCreated)
+	want(t, "installation", got.Untagged, "")
+}
+
 // Managed scaling finds groups that are not suitable, for providers with clusters and without.
 func TestManagedScaling_ExaminesNewProviders(t *testing.T) {
 	unprotected := func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Protects = false }

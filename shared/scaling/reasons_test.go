@@ -108,6 +108,10 @@ func TestWhyThisSize(t *testing.T) {
 			"the group is on its way to 3 instances"},
 		"HasTheRightSize": {[]option{instances(2, 0)}, 2,
 			"the group has the right size: 2 of 2 running instances are needed, the target is 100 %"},
+		"NeedsNone": {[]option{bounds(0, 9)}, 0, "the group needs no instance, and has none"},
+		"CannotRunWhatWaits": {[]option{instances(2, 0), waits(3, cluster.Resources{Memory: 1 << 20})}, 2,
+			"the group has the right size: 2 of 2 running instances are needed, the target is 100 %; 3 tasks of service " +
+				"w0: ignored, because a task does not fit on any of the group's instance types, not even the largest"},
 		"AtItsMinimum": {[]option{instances(0, 1), bounds(1, 9)}, 1, "the group is at its minimum of 1"},
 		"KeepsFreeCapacity": {[]option{instances(2, 3), target(50), bounds(0, 9)}, 5,
 			"the metric has been low for 1 minute of 15"},

@@ -45,10 +45,17 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 		return scaleOut(v, d, m, drains, s)
 	case m.isBelowTarget(target):
 		s = scaleIn(v, m, s)
+	case m.Running == 0 && m.Needed == 0:
+		s.hold = "the group needs no instance, and has none"
 	default:
 		s.hold = fmt.Sprintf("the group has the right size: %s", m.describeFor(target))
 	}
 	s.why = s.hold
+	for _, ignored := range d.demands {
+		if ignored.ExcludedBecause != "" {
+			s.why += "; " + ignored.String()
+		}
+	}
 	return s
 }
 

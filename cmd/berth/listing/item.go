@@ -178,10 +178,10 @@ const (
 	KeepsEnding = 3
 )
 
-// HasExited reports whether a task of the service's PRIMARY deployment has exited by itself lately.
-func HasExited(s *cluster.Service, t *cluster.Task, now time.Time) bool {
-	return t.HasEnded() && t.Revision == s.Deployment.ID && now.Sub(t.Stopped.Time()) <= EndsFor &&
-		t.StopCode == cluster.StopContainerExited && !t.Started.IsZero()
+// HasExited reports whether a task of the service's PRIMARY deployment has exited by itself.
+func HasExited(s *cluster.Service, t *cluster.Task) bool {
+	return t.HasEnded() && t.Revision == s.Deployment.ID && t.StopCode == cluster.StopContainerExited &&
+		!t.Started.IsZero()
 }
 
 // isCrashing reports whether the service's tasks keep exiting by themselves. Their replacements may
@@ -189,7 +189,7 @@ func HasExited(s *cluster.Service, t *cluster.Task, now time.Time) bool {
 func isCrashing(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) bool {
 	n := 0
 	for _, t := range snap.TasksOf(s.Short) {
-		if HasExited(s, t, now) {
+		if HasExited(s, t) && now.Sub(t.Stopped.Time()) <= EndsFor {
 			n++
 		}
 	}

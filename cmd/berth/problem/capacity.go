@@ -9,6 +9,7 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/scaling"
 )
@@ -34,7 +35,7 @@ func (f *finder) checkProviders() {
 			f.addProvider(p, describeFailedChange(p), p.UpdateReason, p.FailedAt, see)
 		case f.in.Capacity.Groups[p.Group] == nil:
 			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
-				p.Group), groupMissingSince(f.in.Capacity, p), see)
+				p.Group), groupMissingSince(f.in.Capacity, p), append(missingGroupHelp(f, p), see)...)
 		default:
 			f.checkLaunches(p, f.in.Capacity.Groups[p.Group])
 			f.checkScaleIn(p, f.in.Capacity.Groups[p.Group], f.decision[name])
@@ -42,14 +43,55 @@ func (f *finder) checkProviders() {
 	}
 }
 
-func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help Help) {
-	all := []Help{help}
-	// As [handler.OwnershipProblem] says it.
-	if reason, call, untagged := strings.Cut(why, " If it is yours, run: aws "); untagged {
-		why, all = reason, []Help{{"Let Berth change the group, if it is yours", f.other("%s", call)}, help}
+func (f *finder) addProvider(p *cluster.CapacityProvider, what, why string, since time.Time, help ...Help) {
+	if p.Untagged != "" {
+		why = handler.DescribeUntagged(p.Group, p.Untagged)
+		mended := []Help{{"Let Berth change the group, if it is yours",
+			f.other("%s", handler.TagCommand(p.Group, p.Untagged))}}
+		if p.GroupProblem != "" { // an update is checked again, also one that changes nothing
+			mended = append(mended, Help{"Then let Berth check the provider again",
+				updateCommand(f, p, p.Scaling.Enabled)})
+		}
+		help = append(mended, help...)
 	}
 	f.add(Problem{Kind: ProviderFailed, Type: "capacity provider", Name: p.Name, Count: 1,
-		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, all...)
+		What: fmt.Sprintf("Capacity provider %s %s.", p.Name, what), Why: sentence(why)}, since, help...)
+}
+
+// updateCommand returns the command that switches a provider's managed scaling on or off.
+func updateCommand(f *finder, p *cluster.CapacityProvider, on bool) string {
+	status := "DISABLED"
+	if on {
+		status = "ENABLED"
+	}
+	return f.api("ecs update-capacity-provider --name " + QuoteArgument(p.Name) +
+		" --auto-scaling-group-provider 'managedScaling={status=" + status + "}'")
+}
+
+// missingGroupHelp returns what may help a capacity provider whose group is gone. The provider works
+// again once there is a group of that name.
+func missingGroupHelp(f *finder, p *cluster.CapacityProvider) []Help {
+	help := []Help{{"List the groups that exist: the provider works again once one is named " + p.Group, f.other(
+		"autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'")}}
+	names := slices.Sorted(maps.Keys(f.in.Capacity.Providers))
+	at := slices.IndexFunc(names, func(name string) bool {
+		other := f.in.Capacity.Providers[name]
+		return f.in.Capacity.Groups[other.Group] != nil && !other.HasFailedCreation()
+	})
+	if at < 0 {
+		return help
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.in.Snapshot.Services)) {
+		s := f.in.Snapshot.Services[name]
+		if s.Status != cluster.ServiceActive || s.HasTaskSets() || !slices.ContainsFunc(s.Providers,
+			func(share cluster.ProviderShare) bool { return share.Provider == p.Name }) {
+			continue
+		}
+		return append(help, Help{"Let service " + name + " use capacity provider " + names[at], f.aws(
+			"update-service --service %s --force-new-deployment --capacity-provider-strategy %s", name,
+			QuoteArgument(fields("capacityProvider", names[at], "weight", "1")))})
+	}
+	return help
 }
 
 func describeFailedChange(p *cluster.CapacityProvider) string {
@@ -108,98 +150,6 @@ func (f *finder) isUpgrading(group string) bool {
 		}
 	}
 	return false
-}
-
-// slowUpgrade is how long an update may wait before that is a problem: Auto Scaling needs a minute
-// or two to launch an instance.
-const slowUpgrade = 3 * time.Minute
-
-// checkUpdates reports node groups that cannot be created, and updates that wait or failed.
-func (f *finder) checkUpdates() {
-	if f.in.Capacity == nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.NodeGroups)) {
-		g, u := f.in.Capacity.NodeGroups[name], f.in.Capacity.Updates[name]
-		see := Help{"See the update's steps", f.berth("upgrade %s", name)}
-		if len(g.Issues) > 0 {
-			f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: 1,
-				What: fmt.Sprintf("Node group %s is %s.", name, g.Status),
-				Why:  sentence(string(g.Issues[0].Code) + ": " + g.Issues[0].Message)}, g.ModifiedAt,
-				f.nodeGroupHelp(g)...)
-		}
-		switch {
-		case u == nil:
-		case u.Status == cluster.UpdateFailed:
-			f.addFailedUpdate(name, u, see)
-		case !u.HasEnded():
-			f.checkWaiting(u, see)
-		}
-	}
-}
-
-// nodeGroupHelp returns what shows a node group with issues. One that could not be created has no
-// other use than to be deleted and created again.
-func (f *finder) nodeGroupHelp(g *cluster.NodeGroup) []Help {
-	of := " --cluster-name " + f.in.Cluster + " --nodegroup-name " + g.Name
-	help := []Help{{"See the node group", f.api("eks describe-nodegroup" + of)}}
-	if g.Status == cluster.NodeGroupCreateFailed {
-		help = append(help, Help{"Delete it, then create it again without the cause",
-			f.api("eks delete-nodegroup" + of)})
-	}
-	return help
-}
-
-func (f *finder) addFailedUpdate(name string, u *cluster.Update, see Help) {
-	var why []string
-	for _, e := range u.Errors {
-		why = append(why, fmt.Sprintf("%s: %s", e.Code, e.Message))
-	}
-	if u.SizesReason != "" {
-		why = append(why, u.SizesReason)
-	}
-	f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: max(1, len(u.Errors)),
-		What: fmt.Sprintf("Update %s of node group %s failed.", u.ID, name), Why: sentence(listReasons(why))},
-		u.EndedAt,
-		Help{"See what a new update would do", f.berth("upgrade %s --dry-run", name)})
-}
-
-// checkWaiting reports an update that has waited for a while, with the tasks that keep its nodes
-// from getting empty.
-func (f *finder) checkWaiting(u *cluster.Update, see Help) {
-	since, help := u.WaitingSince, []Help{see}
-	var reasons []string
-	for _, r := range u.Removals {
-		if since.IsZero() || !r.StepSince.IsZero() && r.StepSince.Before(since) {
-			since = r.StepSince
-		}
-		v := f.in.Snapshot.Instances[r.Node]
-		if v == nil || r.Step != cluster.StepDrain {
-			continue
-		}
-		for _, t := range v.Tasks {
-			if why, h := f.whyStays(t); why != "" {
-				reasons = append(reasons, why)
-				help = append(help, *h)
-			}
-		}
-	}
-	if since.IsZero() || f.in.Now.Sub(since) < slowUpgrade || u.WaitingFor == "" && len(reasons) == 0 {
-		return
-	}
-	slices.Sort(reasons)
-	waitsFor := u.WaitingFor
-	if leaving, _, ok := strings.Cut(waitsFor, ": "); ok && len(reasons) > 0 {
-		waitsFor = leaving // the reasons say the same of each task, and until when
-	}
-	why := sentence(strings.TrimSuffix("It waits for "+waitsFor, "It waits for "))
-	if len(reasons) > 0 {
-		why = strings.TrimSpace(why + " " + sentence(listReasons(reasons)))
-	}
-	f.add(Problem{Kind: UpgradeWaits, Type: "node group", Name: u.NodeGroup, Count: max(1, len(reasons)),
-		What: fmt.Sprintf("The upgrade of node group %s waits in its phase %q.", u.NodeGroup, u.Phase), Why: why},
-		since,
-		help[:min(len(help), 4)]...)
 }
 
 // checkDeadLetters reports messages that no function could handle.

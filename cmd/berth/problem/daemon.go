@@ -37,12 +37,44 @@ func describeKeptRoom(snap *snapshot.Snapshot, s *cluster.Service) (text string)
 	return text
 }
 
+// roomHolder is a service or standalone task definition whose tasks hold room on instances.
+type roomHolder struct {
+	tasks []*cluster.Task
+	held  cluster.Resources
+}
+
+// holderKey returns what tasks have in common that are named together as holders of room.
+func holderKey(t *cluster.Task) string {
+	if t.Service != "" {
+		return "service " + t.Service
+	}
+	return fmt.Sprintf("%s %t", t.TaskDefinition, t.Foreign)
+}
+
+// String says what the holder's tasks hold.
+func (h *roomHolder) String() string {
+	first := h.tasks[0]
+	what, verb := "Tasks of service "+first.Service, "hold"
+	switch {
+	case first.Service != "":
+	case len(h.tasks) > 1 && first.Foreign:
+		what = fmt.Sprintf("%d tasks of %s, which Berth did not start,", len(h.tasks), first.TaskDefinition)
+	case len(h.tasks) > 1:
+		what = fmt.Sprintf("%d standalone tasks of %s", len(h.tasks), first.TaskDefinition)
+	case first.Foreign:
+		what, verb = fmt.Sprintf("Task %s of %s, which Berth did not start,", first.ID, first.TaskDefinition), "holds"
+	default:
+		what, verb = fmt.Sprintf("Standalone task %s of %s", first.ID, first.TaskDefinition), "holds"
+	}
+	return fmt.Sprintf("%s %s %d CPU units and %d MiB there.", what, verb, h.held.CPU/cluster.CPUUnit, h.held.Memory)
+}
+
 // describeHeldRoom says whose tasks hold the room that a DAEMON service lacks, and returns the command
 // that stops as few of them as make room on one instance: the room is kept for the DAEMON service
 // then.
-func (f serviceFinder) describeHeldRoom(s *cluster.Service) (text string, help []Help) {
+func (f roomFinder) describeHeldRoom(s *cluster.Service) (text string, help []Help) {
 	definition := f.in.Snapshot.Definitions[s.Deployment.TaskDefinition]
-	held := map[string]cluster.Resources{} // by service
+	held := map[string]*roomHolder{} // by holderKey
 	var stop []*cluster.Task
 	for v := range f.in.Snapshot.Reservations(s.Short) {
 		if definition == nil || v.HasFree(definition.Needs) {
@@ -51,40 +83,51 @@ func (f serviceFinder) describeHeldRoom(s *cluster.Service) (text string, help [
 		var holders []*cluster.Task
 		for _, t := range v.Tasks {
 			other := f.in.Snapshot.Services[t.Service]
-			if !t.IsActive() || other == nil || other.Strategy == cluster.Daemon {
+			if !t.IsActive() || other != nil && other.Strategy == cluster.Daemon {
 				continue
 			}
-			h := held[t.Service]
-			h.CPU, h.Memory = h.CPU+t.Needs.CPU, h.Memory+t.Needs.Memory
-			held[t.Service], holders = h, append(holders, t)
+			h := held[holderKey(t)]
+			if h == nil {
+				h = &roomHolder{}
+				held[holderKey(t)] = h
+			}
+			h.tasks, holders = append(h.tasks, t), append(holders, t)
+			h.held.CPU, h.held.Memory = h.held.CPU+t.Needs.CPU, h.held.Memory+t.Needs.Memory
 		}
 		if tasks := tasksInTheWay(f.finder, v, definition.Needs, holders); len(tasks) > 0 && (stop == nil ||
 			len(tasks) < len(stop) || len(tasks) == len(stop) && tasks[0].ID < stop[0].ID) {
 			stop = tasks
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
-		return cmp.Or(cmp.Compare(held[b].Memory, held[a].Memory), cmp.Compare(held[b].CPU, held[a].CPU),
-			strings.Compare(a, b))
+	largest := slices.SortedFunc(maps.Values(held), func(a, b *roomHolder) int {
+		return cmp.Or(cmp.Compare(b.held.Memory, a.held.Memory), cmp.Compare(b.held.CPU, a.held.CPU),
+			strings.Compare(holderKey(a.tasks[0]), holderKey(b.tasks[0])))
 	})
-	for _, name := range names[:min(len(names), listed)] {
-		text += fmt.Sprintf(" Tasks of service %s hold %d CPU units and %d MiB there.", name,
-			held[name].CPU/cluster.CPUUnit, held[name].Memory)
+	for _, h := range largest[:min(len(largest), listed)] {
+		text += " " + h.String()
 	}
+	return text, stopHelp(f.finder, stop)
+}
+
+// stopHelp returns the command that stops the tasks in the way of a DAEMON service; nil for none.
+func stopHelp(f *finder, stop []*cluster.Task) []Help {
 	switch {
+	case len(stop) == 0:
+		return nil
+	case len(stop) == 1 && stop[0].Service == "":
+		return []Help{{"Stop task " + stop[0].ID + ": its room is kept for this service, and Berth starts no other " +
+			"in its place", f.aws("stop-task --task %s", stop[0].ID)}}
 	case len(stop) == 1:
-		help = []Help{{
+		return []Help{{
 			"Stop a task of service " + stop[0].Service + " on one of them: its room is kept for this service",
 			f.aws("stop-task --task %s", stop[0].ID)}}
-	case len(stop) > 1:
-		ids := make([]string, len(stop))
-		for n, t := range stop {
-			ids[n] = t.ID
-		}
-		help = []Help{{fmt.Sprintf("Stop %d tasks on one of them: their room is kept for this service", len(stop)),
-			"for task in " + strings.Join(ids, " ") + "; do " + f.aws("stop-task --task $task") + "; done"}}
 	}
-	return text, help
+	ids := make([]string, len(stop))
+	for n, t := range stop {
+		ids[n] = t.ID
+	}
+	return []Help{{fmt.Sprintf("Stop %d tasks on one of them: their room is kept for this service", len(stop)),
+		"for task in " + strings.Join(ids, " ") + "; do " + f.aws("stop-task --task $task") + "; done"}}
 }
 
 // maxStops is how many tasks a command stops to make room on an instance.

@@ -3,29 +3,54 @@ package problem
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"berth/cmd/berth/listing"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 )
 
-// ends are tasks of a service that ended lately for one reason.
-type ends struct {
-	count int
-	first time.Time
-	last  *cluster.Task
+// ends are the tasks of a service's PRIMARY deployment that ended for one reason, as long as their
+// rows are kept.
+type ends []*cluster.Task
+
+// recent returns those that ended within [listing.EndsFor].
+func (e ends) recent(now time.Time) (recent ends) {
+	for _, t := range e {
+		if now.Sub(t.Stopped.Time()) <= listing.EndsFor {
+			recent = append(recent, t)
+		}
+	}
+	return recent
 }
 
-func (e *ends) add(t *cluster.Task) {
-	at := t.Stopped.Time()
-	if e.count++; e.first.IsZero() || at.Before(e.first) {
-		e.first = at
+func (e ends) last() *cluster.Task {
+	return slices.MaxFunc(e, func(a, b *cluster.Task) int { return a.Stopped.Compare(b.Stopped) })
+}
+
+// begin returns when the latest series of ends began, in which no two neighbours are more than
+// [listing.EndsFor] apart. With ends at 12:00, 12:30, 12:35 and 12:41, that is 12:30. It is complete if
+// an end before the series would still be known: rows of stopped tasks are deleted after a while, an
+// hour by default.
+func (e ends) begin(s *cluster.Service, now time.Time) (begin time.Time, complete bool) {
+	sorted := slices.SortedFunc(slices.Values(e), func(a, b *cluster.Task) int { return b.Stopped.Compare(a.Stopped) })
+	first := sorted[0]
+	for _, t := range sorted {
+		if first.Stopped.Time().Sub(t.Stopped.Time()) > listing.EndsFor {
+			break
+		}
+		first = t
 	}
-	if e.last == nil || at.After(e.last.Stopped.Time()) {
-		e.last = t
+	begin = first.Stopped.Time()
+	kept := handler.DefaultSettings().KeepStopped
+	if first.Expires > 0 {
+		kept = time.Unix(first.Expires, 0).Sub(begin)
 	}
+	known := now.Add(-kept) // since then, all ends are
+	return begin, !s.Deployment.CreatedAt.Before(known) || begin.Sub(known) > listing.EndsFor
 }
 
 // checkEnds reports tasks of the PRIMARY deployment that exit by themselves, that ECS refuses to
@@ -35,38 +60,49 @@ func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
 	var exits, refused, unhealthy ends
 	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
 		switch {
-		case !t.HasEnded() || t.Revision != s.Deployment.ID || f.in.Now.Sub(t.Stopped.Time()) > listing.EndsFor:
+		case !t.HasEnded() || t.Revision != s.Deployment.ID:
 		case t.WasRefused():
-			refused.add(t)
-		case listing.HasExited(s, t, f.in.Now):
-			exits.add(t)
+			refused = append(refused, t)
+		case listing.HasExited(s, t):
+			exits = append(exits, t)
 		case t.StopCode == cluster.StopByScheduler && strings.Contains(t.Reason, "health checks"):
-			unhealthy.add(t)
+			unhealthy = append(unhealthy, t)
 		}
 	}
-	if exits.count >= listing.KeepsEnding {
-		f.add(Problem{Kind: TasksExit, Type: "service", Name: s.Name, Count: exits.count,
-			What: fmt.Sprintf("Tasks of service %s keep exiting.", s.Name),
-			Why: fmt.Sprintf("%s of %s exited by themselves within the last 10 minutes, and %d of %d run now. %s",
-				whatif.CountNoun(exits.count, "task"), s.Deployment.TaskDefinition, c.running, s.Desired,
-				describeExit(exits.last))}, exits.first,
-			append([]Help{f.stoppedHelp(exits.last)}, f.returnHelp(s)...)...)
+	f.addEnds(s, exits, TasksExit, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
+		return fmt.Sprintf("Tasks of service %s keep exiting.", s.Name),
+			fmt.Sprintf("%s of %s exited by themselves within the last 10 minutes, and %d of %d run now. %s",
+				whatif.CountNoun(len(recent), "task"), s.Deployment.TaskDefinition, c.running, s.Desired,
+				describeExit(last)), f.returnHelp(s)
+	})
+	f.addEnds(s, refused, StartsRefused, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
+		return fmt.Sprintf("ECS refuses to start tasks of service %s.", s.Name),
+			fmt.Sprintf("It refused %s within the last 10 minutes, and %d of %d run now. %s",
+				whatif.CountNoun(len(recent), "start"), c.running, s.Desired, sentence(last.Reason)),
+			f.startHelp(s.Deployment.TaskDefinition, last.Reason)
+	})
+	if c.unhealthy > 0 {
+		return // the same problem, with the tasks that are unhealthy now
 	}
-	if refused.count >= listing.KeepsEnding {
-		f.add(Problem{Kind: StartsRefused, Type: "service", Name: s.Name, Count: refused.count,
-			What: fmt.Sprintf("ECS refuses to start tasks of service %s.", s.Name),
-			Why: fmt.Sprintf("It refused %s within the last 10 minutes, and %d of %d run now. %s",
-				whatif.CountNoun(refused.count, "start"), c.running, s.Desired, sentence(refused.last.Reason))},
-			refused.first, append([]Help{f.stoppedHelp(refused.last)},
-				f.startHelp(s.Deployment.TaskDefinition, refused.last.Reason)...)...)
+	f.addEnds(s, unhealthy, TasksUnhealthy, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
+		return fmt.Sprintf("Tasks of service %s keep failing their health checks.", s.Name),
+			fmt.Sprintf("%s replaced for that within the last 10 minutes, and %d of %d run now. The last one: %s",
+				pastTense(len(recent), "task"), c.running, s.Desired, sentence(last.Reason)), f.returnHelp(s)
+	})
+}
+
+// addEnds adds a problem if enough tasks ended lately, as describe puts it into words.
+func (f serviceFinder) addEnds(s *cluster.Service, e ends, kind Kind,
+	describe func(recent ends, last *cluster.Task) (what, why string, help []Help)) {
+	recent := e.recent(f.in.Now)
+	if len(recent) < listing.KeepsEnding {
+		return
 	}
-	if unhealthy.count >= listing.KeepsEnding && c.unhealthy == 0 {
-		f.add(Problem{Kind: TasksUnhealthy, Type: "service", Name: s.Name, Count: unhealthy.count,
-			What: fmt.Sprintf("Tasks of service %s keep failing their health checks.", s.Name),
-			Why: fmt.Sprintf("%s replaced for that within the last 10 minutes, and %d of %d run now. The last one: %s",
-				pastTense(unhealthy.count, "task"), c.running, s.Desired, sentence(unhealthy.last.Reason))},
-			unhealthy.first, append([]Help{f.stoppedHelp(unhealthy.last)}, f.returnHelp(s)...)...)
-	}
+	last := recent.last()
+	what, why, help := describe(recent, last)
+	begin, complete := e.begin(s, f.in.Now)
+	f.add(Problem{Kind: kind, Type: "service", Name: s.Name, Count: len(recent), What: what, Why: why,
+		SinceEarlier: !complete}, begin, append([]Help{f.stoppedHelp(last)}, help...)...)
 }
 
 func pastTense(n int, noun string) string {

@@ -41,6 +41,16 @@ func TestSituationsFoundByTrying(t *testing.T) {
 	quota := onSpot(full)
 	quota.input.Capacity.Failures = map[string][]cluster.FailedLaunch{"group": {
 		{At: tenPast, Code: "VcpuLimitExceeded", Message: "You have requested more vCPU capacity"}}}
+	large := onSpot()
+	large.services["web"].Desired = 4
+	large.service("huge", 2, func(s *cluster.Service) {
+		s.Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	})
+	large.rows[len(large.rows)-1].(*cluster.TaskDefinition).Needs.Memory = 9000
+	large.task("huge", 9, "", func(t *cluster.Task) { t.Last, t.Needs.Memory = "", 9000 })
+	gone := onSpot()
+	gone.input.Capacity.Providers["two"] = &cluster.CapacityProvider{Name: "two", Group: "other"}
+	gone.input.Capacity.Groups = map[string]*cluster.AutoScalingGroup{"other": {Name: "other"}}
 	limit := onSpot()
 	limit.services["web"].EmittedKeys = map[string]time.Time{decide.ProvisioningLimitKey: noon}
 	limit.service("other", 0)
@@ -55,6 +65,24 @@ func TestSituationsFoundByTrying(t *testing.T) {
 		{"AQuotaOfEC2", copied(quota), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
 			"1 launch failed within the last hour: VcpuLimitExceeded",
 			"aws service-quotas get-service-quota --service-code ec2 --quota-code L-1216C47A"},
+		{"AGroupThatIsGone", copied(gone), problem.ProviderFailed, "Capacity provider spot has no group.",
+			"Auto Scaling group group does not exist, or cannot be read.",
+			"aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'"},
+		{"AGroupThatIsGoneBesideAnother", copied(gone), problem.ProviderFailed, "Capacity provider spot has no group.",
+			"Auto Scaling group group does not exist, or cannot be read.",
+			"aws ecs update-service --cluster prod --service web --force-new-deployment " +
+				"--capacity-provider-strategy capacityProvider=two,weight=1"},
+		{"ManagedScalingIsOff", copied(onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) {
+			p.Scaling.Enabled = false
+		})), problem.ServiceShort, "Service web runs 4 of 6 tasks: no instance can take 2 more.",
+			"Managed scaling of spot is off, so Auto Scaling group group keeps its desired capacity of 1.",
+			"aws ecs update-capacity-provider --name spot --auto-scaling-group-provider 'managedScaling={status=ENABLED}'"},
+		{"ATaskLargerThanTheGroupsInstances", copied(large), problem.ServiceShort,
+			"Service huge runs 0 of 2 tasks: no instance can take 1 more.",
+			"Managed scaling of spot: The group has the right size: 1 of 1 running instances are needed, the target is 100 %; " +
+				"1 task of service huge: ignored, because a task does not fit on any of the group's instance types, not even " +
+				"the largest: insufficient memory (needs 9000 MiB, best free 2048).",
+			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names group --query"},
 		{"AsManyTasksWaitAsMay", copied(limit), problem.ServiceShort,
 			"Service web runs 4 of 6 tasks: no instance can take 2 more.",
 			"3 tasks wait for an instance in the cluster, and no more may (parameter ProvisioningLimit): 3 of service other.",
@@ -111,10 +139,16 @@ func TestSituationsFoundByTrying(t *testing.T) {
 			`--placement-constraints 'type=memberOf,expression="attribute:rack in [r1, r2]"'`},
 		{"AGroupThatIsNotBerths", copied(onSpot(func(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) {
 			p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdateFailed, handler.OwnershipProblem(g, "berth")
+			p.Untagged = "berth"
 		})), problem.ProviderFailed, "Capacity provider spot could not be changed.",
 			"The Auto Scaling group group does not have the tag berth:installation=berth, so Berth only reads it.",
 			"aws autoscaling create-or-update-tags --tags ResourceId=group,ResourceType=auto-scaling-group," +
 				"Key=berth:installation,Value=berth,PropagateAtLaunch=false"},
+		{"AGroupThatIsNotBerthsOfAFailedCreation", copied(onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) {
+			p.UpdateStatus, p.GroupProblem, p.Untagged = cluster.ProviderCreateFailed, "no tag", "berth"
+		})), problem.ProviderFailed, "Capacity provider spot cannot scale its group.",
+			"The Auto Scaling group group does not have the tag berth:installation=berth, so Berth only reads it.",
+			"aws ecs update-capacity-provider --name spot --auto-scaling-group-provider 'managedScaling={status=ENABLED}'"},
 		{"ADeploymentWithoutRoom", func(w *world) {
 			w.instance(1)
 			w.service("web", 4, func(s *cluster.Service) {

@@ -54,30 +54,9 @@ func (f *finder) checkTasks() {
 // maxExplained is how many task definitions of waiting tasks are explained.
 const maxExplained = 10
 
-// checkInstances reports instances that are disconnected, that no service can use, and that have
-// never registered.
+// checkInstances reports instances that are disconnected, and those that no service can use.
 func (f *finder) checkInstances() {
-	var lost []string
-	var since time.Time
-	tasks := 0
-	for _, v := range f.in.Snapshot.Instances {
-		if v.Instance == nil || v.Status != cluster.InstanceActive || v.AgentConnected {
-			continue
-		}
-		lost, tasks = append(lost, v.ID), tasks+len(v.Tasks)
-		if at := v.DisconnectedAt.Time(); !v.DisconnectedAt.IsZero() && (since.IsZero() || at.Before(since)) {
-			since = at
-		}
-	}
-	if len(lost) > 0 {
-		slices.Sort(lost)
-		f.add(Problem{Kind: InstanceLost, Type: "instance", Name: lost[0], Count: len(lost),
-			What: fmt.Sprintf("The agent of %s is not connected.", whatif.CountNoun(len(lost), "instance")),
-			Why:  describeLost(lost, tasks)}, since,
-			Help{"See what is on it", f.berth("explain instance %s", lost[0])},
-			Help{"Deregister it if it is gone for good: its tasks are replaced at once", f.aws(
-				"deregister-container-instance --force --container-instance %s", lost[0])})
-	}
+	checkDisconnected(f)
 	answer, err := whatif.ExplainCluster(f.in.Snapshot)
 	if err != nil {
 		return // a service's task definition is unknown: nothing can be said about its instances
@@ -170,19 +149,6 @@ func untolerated(snap *snapshot.Snapshot, ids []string) string {
 		}
 	}
 	return ""
-}
-
-// describeLost says what becomes of disconnected instances and of the tasks there.
-func describeLost(lost []string, tasks int) string {
-	text := listNames(lost) + ": no new tasks start there"
-	switch tasks {
-	case 0:
-		return text + ", and none run there."
-	case 1:
-		return text + ", and the task there is replaced elsewhere once that has lasted for the disconnect timeout."
-	}
-	return fmt.Sprintf("%s, and the %d tasks there are replaced elsewhere once that has lasted for the disconnect "+
-		"timeout.", text, tasks)
 }
 
 // checkDrains reports DRAINING instances whose tasks do not leave.

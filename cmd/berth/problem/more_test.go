@@ -1,8 +1,10 @@
 package problem_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
@@ -21,7 +23,7 @@ func TestAStrategyWithATypoIsCorrected(t *testing.T) {
 	all := w.find(t)
 	want := "aws ecs update-service --cluster prod --service web --placement-strategy " +
 		"type=spread,field=attribute:rack type=binpack,field=memory type=random"
-	if len(all) != 1 || all[0].Kind != problem.NameUnknown || all[0].Help[0].Command != want {
+	if len(all) == 0 || all[0].Kind != problem.NameUnknown || all[0].Help[0].Command != want {
 		t.Errorf("%+v, want %s", all, want)
 	}
 }
@@ -33,8 +35,10 @@ func TestAnAttemptThatIsDueButHasNoRoom(t *testing.T) {
 		kind    problem.Kind
 		why     string
 	}{
-		"NoRoom": {true, problem.ServiceShort, "0 of 1 instance can take one"},
-		"Due":    {false, problem.ServiceThrottled, "The next attempt has been due since 2026-11-21T12:00:00Z."},
+		"NoRoom": {true, problem.ServiceShort, "0 of 1 instance can take one: 1 constraint not met (attribute:rack == r9). " +
+			"No instance has the value \"r9\" of the attribute \"rack\"; the nearest value is \"r1\". " +
+			"Before that, 3 attempts in a row failed. Last failure: No image."},
+		"Due": {false, problem.ServiceThrottled, "The next attempt has been due since 2026-11-21T12:00:00Z."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -48,12 +52,47 @@ func TestAnAttemptThatIsDueButHasNoRoom(t *testing.T) {
 			})
 			w.rows = append(w.rows, &cluster.Throttle{Head: w.head(), Owner: "web-short", Service: "web",
 				Revisions: map[string]cluster.Backoff{"ecs-svc/2": {Step: 3, Failures: 3, Since: noon,
-					NextAttemptAt: noon}}})
+					NextAttemptAt: noon, Reason: "no image"}}})
 			all := w.find(t)
 			if len(all) == 0 || all[0].Kind != c.kind || !strings.Contains(all[0].Why, c.why) {
 				t.Errorf("%+v, want %q with %q", all, c.kind, c.why)
 			}
 		})
+	}
+}
+
+// A service whose next attempt is later and has no room has two problems: to remove one does not end
+// the other.
+func TestThrottledServiceWithoutRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		rack string
+		want []problem.Kind
+	}{
+		"NoRoom":          {"r9", []problem.Kind{problem.ServiceShort, problem.ServiceThrottled}},
+		"ThereIsRoomNow":  {"r1", []problem.Kind{problem.ServiceThrottled}},
+		"NothingIsWanted": {"", []problem.Kind{problem.ServiceThrottled}},
+	} {
+		w := newWorld()
+		w.instance(1)
+		w.service("web", 1, func(s *cluster.Service) {
+			if c.rack != "" {
+				s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+					Expression: "attribute:rack == " + c.rack}}
+				s.Blocked, s.BlockedSince = &cluster.Diagnosis{Unplaced: 1}, noon
+			}
+		})
+		w.rows = append(w.rows, &cluster.Throttle{Head: w.head(), Owner: "web-short", Service: "web",
+			Revisions: map[string]cluster.Backoff{"ecs-svc/2": {Step: 3, Failures: 3, Since: noon,
+				NextAttemptAt: tenPast.Add(time.Hour)}}})
+		var got []problem.Kind
+		for _, p := range w.find(t) {
+			if p.Type == "service" {
+				got = append(got, p.Kind)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 

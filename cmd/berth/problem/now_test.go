@@ -151,3 +151,47 @@ func TestRoomForADaemonThatTakesSeveralStops(t *testing.T) {
 		t.Errorf("remedies %q, want %q", got, want)
 	}
 }
+
+// A standalone task can hold the room of a DAEMON service, too: it is named, since nobody would look
+// for it.
+func TestRoomForADaemonThatAStandaloneTaskHolds(t *testing.T) {
+	standalone := func(t *cluster.Task) { t.Service, t.Owner, t.Group = "", "prod", "family:batch" }
+	foreign := func(t *cluster.Task) { t.Service, t.Owner, t.Foreign = "", "foreign", true }
+	for name, c := range map[string]struct {
+		changes []func(*cluster.Task) // one for each task
+		why     []string
+		command string
+	}{
+		"One": {[]func(*cluster.Task){standalone},
+			[]string{" Standalone task t-1 of batch:1 holds 256 CPU units and 512 MiB there."},
+			"aws ecs stop-task --cluster prod --task t-1"},
+		"OneThatBerthDidNotStart": {[]func(*cluster.Task){foreign},
+			[]string{" Task t-1 of batch:1, which Berth did not start, holds 256 CPU units and 512 MiB there."},
+			"aws ecs stop-task --cluster prod --task t-1"},
+		"Several": {[]func(*cluster.Task){standalone, standalone, foreign, foreign},
+			[]string{" 2 standalone tasks of batch:1 hold 512 CPU units and 1024 MiB there.",
+				" 2 tasks of batch:1, which Berth did not start, hold 512 CPU units and 1024 MiB there."},
+			"for task in t-1 t-2 t-3 t-4; do aws ecs stop-task --cluster prod --task $task; done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.instance(1)
+			for k, change := range c.changes {
+				w.task("batch", 1+k, "n-1", change)
+			}
+			w.service("agent", 1, func(s *cluster.Service) { s.Strategy, s.MaxPercent = cluster.Daemon, 100 })
+			w.rows[len(w.rows)-1].(*cluster.TaskDefinition).Needs.Memory = 2048
+			snap := w.snapshot(t)
+			block(snap, "agent", cluster.Diagnosis{Evaluated: 1, Unplaced: 1})
+			got := findIn(t, w, snap, "agent")
+			for _, want := range c.why {
+				if !strings.Contains(got.Why, want) {
+					t.Errorf("no %q in %q", want, got.Why)
+				}
+			}
+			if !slices.Contains(commandsOf(got), c.command) {
+				t.Errorf("remedies %q, want %q", commandsOf(got), c.command)
+			}
+		})
+	}
+}

@@ -60,7 +60,11 @@ func (p *Problem) Lasts(now time.Time) string {
 	if p.Since == nil {
 		return ""
 	}
-	return fmt.Sprintf("since %s (%s)", formatTime(*p.Since), shortDuration(now.Sub(*p.Since)))
+	lasts := shortDuration(now.Sub(*p.Since))
+	if p.SinceEarlier {
+		return fmt.Sprintf("since %s or earlier (at least %s)", formatTime(*p.Since), lasts)
+	}
+	return fmt.Sprintf("since %s (%s)", formatTime(*p.Since), lasts)
 }
 
 // shortDuration returns a duration in its largest two units: 2d3h, 5h10m, 4m, 12s.

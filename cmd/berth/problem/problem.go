@@ -71,6 +71,8 @@ type Problem struct {
 	Why  string `json:"why"`
 	// Since is when it began, nil if that is unknown.
 	Since *time.Time `json:"since,omitempty"`
+	// SinceEarlier is set if it may have begun before that: it lasts for at least so long.
+	SinceEarlier bool `json:"sinceEarlier,omitempty"`
 	// Count is how many tasks, instances or messages are concerned.
 	Count int    `json:"count"`
 	Help  []Help `json:"help"`

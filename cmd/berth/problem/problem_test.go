@@ -322,10 +322,11 @@ func TestFurtherSituations(t *testing.T) {
 			k.Providers = map[string]*cluster.CapacityProvider{}
 			k.NodeGroups["workers"] = &cluster.NodeGroup{Name: "workers", Update: "u-1"}
 			k.Updates["workers"] = &cluster.Update{NodeGroup: "workers", ID: "u-1", Status: cluster.UpdateFailed,
+				UpdateSpec: cluster.UpdateSpec{Target: cluster.UpdateTarget{Image: "ami-2", ReleaseVersion: "ami-2"}},
 				Errors: []cluster.UpdateError{{Code: cluster.PodEvictionFailure,
 					Message: "tasks did not leave node i-1"}}}
 		}, problem.UpgradeFailed, "Update u-1 of node group workers failed.",
-			"PodEvictionFailure: tasks did not leave node i-1.", "berth upgrade workers --dry-run --cluster prod"},
+			"PodEvictionFailure: tasks did not leave node i-1.", "berth upgrade workers --release-version ami-2 --dry-run --cluster prod"},
 		{"AGroupAtItsMaximum", func(w *world) {
 			w.instance(1)
 			w.service("web", 6, func(s *cluster.Service) {

@@ -13,8 +13,11 @@ import (
 	"berth/shared/snapshot"
 )
 
+// roomFinder finds why tasks of a service have no instance, and what may give them room.
+type roomFinder struct{ *finder }
+
 // addBlocked reports a service whose tasks find no instance, with what placement found.
-func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
+func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	d := cmp.Or(f.blocked[s.Name], s.Blocked)
 	p := Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: count,
 		What: fmt.Sprintf("Service %s runs %d of %s%s: no instance can take %s.", s.Name, c.running,
@@ -34,9 +37,9 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool {
 		return slices.Contains(namingFilters, r.Filter)
 	}) {
-		for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
+		for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), knownProviders(&f.in, s)) {
 			p.Why += " " + sentence(u.String())
-			help = append(help, f.correction(s, u))
+			help = append(help, serviceFinder{f.finder}.correction(s, u))
 		}
 	}
 	if text := f.exceedsInstances(s); text != "" {
@@ -56,14 +59,14 @@ func (f serviceFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 		text, more := f.describeHeldRoom(s)
 		p.Why, help = p.Why+text, append(help, more...)
 	}
-	for _, r := range sortedRejections(d) {
-		if limit := applicationLimits[r.Filter]; limit != "" {
-			p.Why += fmt.Sprintf(" Application %s has reached its %s: PutClusterConfiguration can raise it.",
-				s.Rules.Application, limit)
-		}
+	for _, describe := range []func(*finder, *cluster.Service, *cluster.Diagnosis) (string, []Help){
+		describeAffinity, describeLimits} {
+		text, more := describe(f.finder, s, d)
+		p.Why, help = p.Why+text, append(help, more...)
 	}
-	scaling, more := scalingHelp(f.finder, s.Providers)
-	p.Why = strings.TrimSpace(p.Why + " " + scaling)
+	p.Why += describeEarlierFailures(&f.in, s)
+	sizes, more := scalingHelp(f.finder, s.Providers)
+	p.Why = strings.TrimSpace(p.Why + " " + sizes)
 	movesHelp := kept == "" && len(f.in.Snapshot.GovernedServices()) > 0
 	help = append(append(help, more...), f.roomHelp(s, d, c, movesHelp)...)
 	f.add(p, s.BlockedSince, help...)
@@ -179,40 +182,12 @@ func describeDiagnosis(d *cluster.Diagnosis) string {
 		cmp.Or(reasons, "none is left"))
 }
 
-// scalingHelp says what managed scaling does about the capacity providers of a strategy.
-func scalingHelp(f *finder, strategy []cluster.ProviderShare) (why string, help []Help) {
-	for _, share := range strategy {
-		d, ok := f.decision[share.Provider]
-		if !ok {
-			continue
-		}
-		p := f.in.Capacity.Providers[share.Provider]
-		g := f.in.Capacity.Groups[p.Group]
-		why += fmt.Sprintf(" Managed scaling of %s: %s", p.Name, sentence(d.Why))
-		if failing := f.describeLaunches(g); failing != "" {
-			why, help = why+" "+failing, append(help, f.launchHelp(g)...)
-		}
-		if missing, _ := unregisteredOf(&f.in, p, g); len(missing) > 0 { // more of them would not help
-			why += fmt.Sprintf(" %d of its %s never registered with cluster %s.", len(missing),
-				whatif.CountNoun(len(g.Instances), "instance"), f.in.Cluster)
-			help = append(help, unregisteredHelp(f, missing[0])...)
-			continue
-		}
-		if d.Needed > g.Max && g.Desired >= g.Max {
-			help = append(help, Help{"Let the group grow", f.other(
-				"autoscaling update-auto-scaling-group --auto-scaling-group-name %s --max-size %d",
-				QuoteArgument(g.Name), d.Needed)})
-		}
-	}
-	return strings.TrimSpace(why), help
-}
-
 // maxHelp is how many commands a blocked service gets.
 const maxHelp = 4
 
 // roomHelp returns what may give the service's tasks room, by what rejects the most instances.
 // movesHelp is set if moves could.
-func (f serviceFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts, movesHelp bool) (help []Help) {
+func (f roomFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts, movesHelp bool) (help []Help) {
 	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
 		s.Name, c.running-c.leaving)}
 	if c.running == c.leaving {
@@ -249,15 +224,8 @@ var roomFilters = []cluster.Filter{cluster.FilterOccupied, cluster.FilterFaultDo
 	cluster.FilterPort, cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI,
 	cluster.FilterMetric, cluster.FilterApplicationNodes, cluster.FilterApplicationNode, cluster.FilterApplicationTotal}
 
-// applicationLimits names the limit of the configuration behind each filter of applications.
-var applicationLimits = map[cluster.Filter]string{
-	cluster.FilterApplicationNodes: "maximumNodes",
-	cluster.FilterApplicationNode:  "maximumNodeCapacity",
-	cluster.FilterApplicationTotal: "totalApplicationCapacity",
-}
-
 // filterHelp returns what may help against one filter.
-func (f serviceFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHelp bool) []Help {
+func (f roomFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHelp bool) []Help {
 	first := func(holds func(*cluster.Instance) bool) string {
 		return f.firstInstance(func(i *cluster.Instance) bool { return holds(i) && mayUseProvider(s, i) })
 	}
@@ -303,7 +271,7 @@ func mayUseProvider(s *cluster.Service, i *cluster.Instance) bool {
 
 // exceedsInstances says that a task of the service is larger than every instance, so that neither
 // stops nor moves give it room; empty if it is not.
-func (f serviceFinder) exceedsInstances(s *cluster.Service) string {
+func (f roomFinder) exceedsInstances(s *cluster.Service) string {
 	d := f.in.Snapshot.Definitions[s.Deployment.TaskDefinition]
 	var cpu, memory int64
 	var gpus int
@@ -346,7 +314,7 @@ func isCordoned(i *cluster.Instance) bool {
 
 // firstInstance returns the first id of an instance in the cluster for which f holds; empty for
 // none.
-func (f serviceFinder) firstInstance(holds func(*cluster.Instance) bool) string {
+func (f roomFinder) firstInstance(holds func(*cluster.Instance) bool) string {
 	var ids []string
 	for _, v := range f.in.Snapshot.Instances {
 		if v.Instance != nil && !v.IsDeregistered() && holds(v.Instance) {

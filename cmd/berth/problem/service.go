@@ -12,10 +12,8 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/decide"
-	"berth/shared/service"
 	"berth/shared/snapshot"
 	"berth/shared/spelling"
-	"berth/shared/wire/berthapi"
 )
 
 // slowStart is how long a task may be starting before that is a problem.
@@ -82,16 +80,16 @@ func unhealthyReason(t *cluster.Target) string {
 }
 
 // checkService finds what is wrong with an ACTIVE service. Of the causes for too few tasks it
-// reports the first that holds: throttled starts, a failed deployment, no room, slow starts.
+// reports the first that holds: a failed deployment, throttled starts or no room, slow starts. A
+// service whose starts are throttled and that has no room now has both problems.
 func (f serviceFinder) checkService(s *cluster.Service) {
 	c := f.countTasks(s)
 	short := s.Desired - c.running
-	failed := f.checkDeployment(s)
+	failed, throttled := f.checkDeployment(s), f.checkThrottle(s, c)
 	switch {
-	case f.checkThrottle(s, c):
-	case failed && short > 0:
+	case failed && short > 0, throttled && f.blocked[s.Name] == nil:
 	case s.Blocked != nil && (short > 0 || s.Blocked.Unplaced > 0):
-		f.addBlocked(s, c, max(short, s.Blocked.Unplaced))
+		roomFinder{f.finder}.addBlocked(s, c, max(short, s.Blocked.Unplaced))
 	case short > 0 && !c.oldest.IsZero() && f.in.Now.Sub(c.oldest) > slowStart:
 		f.add(Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: short,
 			What: f.describeShort(s, c),
@@ -184,7 +182,7 @@ func (f serviceFinder) checkNames(s *cluster.Service) {
 	if s.Strategy == cluster.Daemon && f.countTasks(s).running == 0 {
 		what = fmt.Sprintf("DAEMON service %s runs on no instance: a rule names what none has.", s.Name)
 	}
-	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), f.knownProviders(s)) {
+	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), knownProviders(&f.in, s)) {
 		f.add(Problem{Kind: NameUnknown, Type: "service", Name: s.Name, Count: 1, What: what,
 			Why: sentence(u.String())},
 			namesSince(s), f.correction(s, u))
@@ -212,8 +210,8 @@ func allRules(snap *snapshot.Snapshot, s *cluster.Service) cluster.Rules {
 }
 
 // knownProviders returns the service's strategy, or nothing if the cluster's providers are unknown.
-func (f serviceFinder) knownProviders(s *cluster.Service) []cluster.ProviderShare {
-	if f.in.Capacity == nil {
+func knownProviders(in *Input, s *cluster.Service) []cluster.ProviderShare {
+	if in.Capacity == nil {
 		return nil
 	}
 	return s.Providers
@@ -231,8 +229,8 @@ func (f serviceFinder) correction(s *cluster.Service, u spelling.Unknown) Help {
 			correctedStrategies(s, u))}
 	case text == "" || u.Kind != "attribute":
 	case !own:
-		return Help{fmt.Sprintf("Register a revision with the constraint %q, and deploy it", text), f.aws(
-			"update-service --service %s --task-definition %s", s.Name, familyOf(s.Deployment.TaskDefinition))}
+		return deployHelp(f.finder, s, s.Deployment.ID, s.Deployment.TaskDefinition,
+			fmt.Sprintf("Register a revision with the constraint %q, and deploy it", text))[0]
 	default:
 		var list []string
 		for _, c := range s.Rules.Constraints {
@@ -286,51 +284,6 @@ func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
 	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.Desired, "task"))
 }
 
-// checkThrottle reports starts that are held back after failures.
-func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
-	for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(f.in.Snapshot, s, f.in.Now)).Revisions {
-		isDue := !r.NextAttemptAt.After(f.in.Now)
-		// Once the attempt is due, what stands in its way is room.
-		if isDue && (c.running >= s.Desired || s.Blocked != nil) || hasFailed(s, r.Deployment) {
-			continue
-		}
-		next := "The next attempt is at " + formatTime(r.NextAttemptAt)
-		if isDue {
-			next = "The next attempt has been due since " + formatTime(r.NextAttemptAt)
-		}
-		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. %s.",
-			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
-		if r.Reason != "" {
-			why += " Last failure: " + sentence(r.Reason)
-		}
-		var help []Help
-		if last := lastFailed(f.in.Snapshot, s); last != nil {
-			help = append(help, f.stoppedHelp(last))
-		} else {
-			help = append(help, Help{"See the tasks that stopped", f.aws(
-				"list-tasks --service-name %s --desired-status STOPPED", s.Name)})
-		}
-		help = append(help, f.startHelp(r.TaskDefinition, r.Reason)...)
-		help = append(help, f.returnHelp(s)...)
-		help = append(help, Help{"Register a revision that works and deploy it, which ends the throttle", f.aws(
-			"update-service --service %s --task-definition %s", s.Name, familyOf(r.TaskDefinition))})
-		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
-			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
-				whatif.CountNoun(s.Desired, "task")), Why: why}, throttledSince(s, r), help...)
-		return true
-	}
-	return false
-}
-
-// throttledSince returns when the starts of a revision began to fail: when Berth emitted that, or if
-// it did not, when the last attempt failed.
-func throttledSince(s *cluster.Service, r berthapi.Throttle) time.Time {
-	if at, ok := s.EmittedKeys[service.ThrottleKeyPrefix+r.Deployment]; ok && at.Before(r.Since) {
-		return at
-	}
-	return r.Since
-}
-
 func familyOf(definition string) string {
 	family, _, _ := strings.Cut(definition, ":")
 	return family
@@ -344,10 +297,9 @@ func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
 			What: fmt.Sprintf("The deployment of %s to service %s failed, and starts no more tasks.",
 				s.Deployment.TaskDefinition, s.Name),
 			Why: f.describeFailure(s, r)}, s.Deployment.UpdatedAt,
-			append(append(f.startHelp(s.Deployment.TaskDefinition, lastFailure(f.in.Snapshot, s)), f.returnHelp(s)...),
-				Help{"Register a revision that works, and deploy it", f.aws(
-					"update-service --service %s --task-definition %s", s.Name,
-					familyOf(s.Deployment.TaskDefinition))})...)
+			slices.Concat(f.startHelp(s.Deployment.TaskDefinition, lastFailure(f.in.Snapshot, s)), f.returnHelp(s),
+				deployHelp(f.finder, s, s.Deployment.ID, s.Deployment.TaskDefinition,
+					"Register a revision that works, and deploy it"))...)
 		return true
 	}
 	if r == nil || r.RollbackAt.IsZero() || !r.Tripped && len(r.Triggered) == 0 {
@@ -462,7 +414,7 @@ func isGone(reason string) bool {
 // goneHelp returns what takes a target group that does not exist out of the service, if the service
 // has no other load balancer.
 func (f serviceFinder) goneHelp(s *cluster.Service, reason string) []Help {
-	if !isGone(reason) || len(s.Deployment.LoadBalancers) != 1 {
+	if !isGone(reason) || len(s.Deployment.LoadBalancers) != 1 || s.HasTaskSets() { // ECS refuses it for a task set
 		return nil
 	}
 	return []Help{{"Take it out of the service", f.aws("update-service --service %s --load-balancers '[]'", s.Name)}}

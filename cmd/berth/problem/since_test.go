@@ -92,3 +92,49 @@ func TestDeadLettersOfBerthUp(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Tasks that keep ending have done so since the first end of an unbroken series. The rows of earlier
+// ends may be deleted: then it lasts at least so long.
+func TestSinceTasksKeepEnding(t *testing.T) {
+	const hourly = 61 // one end a minute for as long as rows are kept
+	for name, c := range map[string]struct {
+		ends    []time.Duration // before now
+		created time.Duration   // the deployment, before now
+		kept    time.Duration
+		want    string
+	}{
+		"TheDeploymentBeganLately": {minutes(0, 20), 30 * time.Minute, time.Hour, "since 2026-11-21T11:50:00Z (20m)"},
+		"ItRanBefore":              {minutes(0, 20), 48 * time.Hour, time.Hour, "since 2026-11-21T11:50:00Z (20m)"},
+		"ItPausedOnce": {append(minutes(0, 5), 50*time.Minute), 48 * time.Hour, time.Hour,
+			"since 2026-11-21T12:05:00Z (5m)"},
+		"LongerThanRowsAreKept": {minutes(0, hourly), 48 * time.Hour, time.Hour,
+			"since 2026-11-21T11:09:00Z or earlier (at least 1h1m)"},
+		"RowsAreKeptForLess": {minutes(0, 14), 48 * time.Hour, 15 * time.Minute,
+			"since 2026-11-21T11:56:00Z or earlier (at least 14m)"},
+		"RowsAreKeptForLessButSinceItBegan": {minutes(0, 14), 15 * time.Minute, 15 * time.Minute,
+			"since 2026-11-21T11:56:00Z (14m)"},
+	} {
+		for _, code := range []string{cluster.StopContainerExited, cluster.StopRefused, cluster.StopByScheduler} {
+			w := newWorld()
+			w.instance(1)
+			w.service("web", 1, func(s *cluster.Service) { s.Deployment.CreatedAt = tenPast.Add(-c.created) })
+			for k, ago := range c.ends {
+				w.task("web", 2+k, "n-1", ended(code, "failed container health checks", tenPast.Sub(noon)-ago),
+					func(t *cluster.Task) { t.Expires = t.Stopped.Time().Add(c.kept).Unix() })
+			}
+			w.task("web", 1, "n-1")
+			all := w.find(t)
+			if len(all) != 1 || all[0].Lasts(tenPast) != c.want {
+				t.Errorf("%s, %s: %+v, want it %s", name, code, all, c.want)
+			}
+		}
+	}
+}
+
+// minutes returns each minute of a range.
+func minutes(first, last int) (out []time.Duration) {
+	for k := first; k <= last; k++ {
+		out = append(out, time.Duration(k)*time.Minute)
+	}
+	return out
+}

@@ -107,6 +107,9 @@ func (w *world) snapshot(t *testing.T) *snapshot.Snapshot {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if parent := w.services[s.Rules.Affinity]; parent != nil {
+			spec.Affinity = parent.Short
+		}
 		found := placement.New(snap).Place(placement.Request{Spec: spec, Count: missing, Target: s.Desired})
 		next := *s
 		next.Rev, next.Blocked, next.BlockedSince = 2, found.Diagnosis, noon

@@ -31,14 +31,25 @@ func LentEnvironment(endpoint, region string, keys aws.Credentials) []Setting {
 		Setting{"AWS_SESSION_TOKEN", keys.SessionToken})
 }
 
-// LocalEnvironment returns the settings for a process that calls a Berth on this machine. If it
-// checks no signatures, any key will do; otherwise the process has to have one of its own.
+// LocalEnvironment returns the settings for a process that calls a Berth on this machine, and at the
+// same address the simulated AWS beside it: Auto Scaling, Amazon EC2, CloudWatch and load balancers. If
+// Berth checks no signatures, any key will do; otherwise the process has to have one of its own.
 func LocalEnvironment(endpoint, region string, anyKey bool) []Setting {
+	settings := endpointSettings(endpoint, region)
 	if anyKey {
-		return LentEnvironment(endpoint, region, aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"})
+		settings = LentEnvironment(endpoint, region, aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"})
 	}
-	return endpointSettings(endpoint, region)
+	settings = append(settings, Setting{"AWS_ENDPOINT_URL", endpoint})
+	for _, service := range simulatedServices {
+		settings = append(settings, Setting{"AWS_ENDPOINT_URL_" + service, ""})
+	}
+	return settings
 }
+
+// simulatedServices are the services of the simulated AWS as the names of variables have them. One that
+// is set would take precedence over AWS_ENDPOINT_URL.
+var simulatedServices = []string{"AUTO_SCALING", "CLOUDWATCH", "EC2", "ELASTIC_LOAD_BALANCING",
+	"ELASTIC_LOAD_BALANCING_V2", "IAM", "SERVICEDISCOVERY", "SERVICE_QUOTAS", "STS"}
 
 // endpointSettings also removes what would make clients look elsewhere: a profile has credentials
 // of its own, which some SDKs prefer.

@@ -230,6 +230,26 @@ func TestChangeEnvironment(t *testing.T) {
 	}
 }
 
+// A Berth on this machine has the simulated AWS at its address, so every service is called there.
+func TestLocalEnvironment(t *testing.T) {
+	env := []string{"AWS_ENDPOINT_URL_AUTO_SCALING=http://other", "AWS_ENDPOINT_URL_EC2=http://other"}
+	settings := LocalEnvironment("http://127.0.0.1:1", "eu-west-1", true)
+	got := strings.Join(ChangeEnvironment(env, settings), " ")
+	const want = "AWS_ENDPOINT_URL_ECS=http://127.0.0.1:1 AWS_ENDPOINT_URL_EKS=http://127.0.0.1:1 AWS_REGION=eu-west-1 " +
+		"AWS_DEFAULT_REGION=eu-west-1 AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_ENDPOINT_URL=http://127.0.0.1:1 " +
+		"NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost"
+	if got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+	var exports strings.Builder
+	if err := PrintExports(&exports, env, settings); err != nil {
+		t.Fatal(err)
+	}
+	if text := exports.String(); !strings.Contains(text, "unset AWS_ENDPOINT_URL_EC2\n") {
+		t.Errorf("exports\n%s", text)
+	}
+}
+
 func TestKeysDiffer(t *testing.T) {
 	a, b := NewKey(), NewKey()
 	if a.ID == b.ID || a.Secret == b.Secret || len(a.ID) != 20 || len(a.Secret) != 40 {

@@ -90,12 +90,15 @@ func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.Capac
 // ones if the group does not support the new ones. An error means that the group could not be
 // examined; the next minute tries again.
 func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider) error {
-	why, err := h.checkGroup(ctx, p)
+	why, untagged, err := h.checkGroup(ctx, p)
 	if err != nil {
 		return err
 	}
 	next := *p
 	next.Rev++
+	if next.Untagged = ""; untagged {
+		next.Untagged = h.Settings.Installation
+	}
 	next.CheckPending, next.PreviousSettings, next.GroupProblem, next.UpdateReason = false, nil, "", why
 	if next.FailedAt = (time.Time{}); why != "" {
 		next.FailedAt = h.Clock.Now()
@@ -118,23 +121,26 @@ func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider
 	return state.IgnoreConflict(err)
 }
 
-// checkGroup returns why a provider's group cannot be scaled, empty if it can. Then the group gets
-// the tag AmazonECSManaged, by which others know to leave its size alone (C7).
-func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (why string, err error) {
+// checkGroup returns why a provider's group cannot be scaled, empty if it can, and whether that is
+// because the group lacks the installation's tag. A group that can be scaled gets the tag
+// AmazonECSManaged, by which others know to leave its size alone (C7).
+func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (why string, untagged bool, err error) {
 	found, err := h.Groups.DescribeGroups(ctx, []string{p.Group})
 	if err != nil {
-		return permanentReason(err)
+		why, err = permanentReason(err)
+		return why, false, err
 	}
 	if len(found) == 0 {
-		return scaling.GroupProblem(p, nil), nil
+		return scaling.GroupProblem(p, nil), false, nil
 	}
 	if why := scaling.GroupProblem(p, found[0]); why != "" {
-		return why, nil
+		return why, false, nil
 	}
 	if why := handler.OwnershipProblem(found[0], h.Settings.Installation); why != "" {
-		return why, nil
+		return why, true, nil
 	}
-	return permanentReason(h.tagGroup(ctx, found[0]))
+	why, err = permanentReason(h.tagGroup(ctx, found[0]))
+	return why, false, err
 }
 
 // permanentReason returns a permanent refusal as a reason, and any other error as an error:

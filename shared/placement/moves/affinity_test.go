@@ -266,3 +266,15 @@ func TestChildrenFindTheirParentAmongManyInstances(t *testing.T) {
 		})
 	}
 }
+
+// A task that stays apart is named with its service and the one that it is to be beside.
+func TestTextOfAnUnrepairedAffinity(t *testing.T) {
+	p := plan([]state.Row{oracle.Instance("a"), oracle.Instance("b", oracle.CPU(256)),
+		oracle.Task("p1", "b", oracle.Owner("parent"), oracle.Needs(oracle.Small)),
+		oracle.Task("c1", "a", oracle.Owner("child"), oracle.Needs(oracle.Small))},
+		movers(attached("child", "parent")))
+	const want = "task c1 of child is on instance a, which has no task of parent"
+	if len(p.Unrepaired) != 1 || p.Unrepaired[0].String() != want {
+		t.Errorf("%v, want %s", p.Unrepaired, want)
+	}
+}

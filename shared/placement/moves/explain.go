@@ -86,6 +86,8 @@ func describeViolation(s *assignment, v openViolation) Violation {
 		out.Rule, out.Task = placement.RulePlacement, s.problem.tasks[v.task].id
 	case separatedTask:
 		out.Rule, out.Task = placement.RuleAffinity, s.problem.tasks[v.task].id
+		child := &s.problem.owners[s.problem.tasks[v.task].owner]
+		out.Child, out.Parent = child.displayName, s.problem.owners[child.parent].displayName
 	case sharedInstance:
 		out.Rule, out.Have, out.Limit = placement.RuleOccupied, int64(s.ownerTasksOn(v.owner, v.instance)),
 			int64(s.problem.owners[v.owner].maxPerInstance)

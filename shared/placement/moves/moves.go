@@ -40,6 +40,8 @@ type Violation struct {
 	Instance string // capacity, instance shared, placement
 	Owner    string // instance shared, placement, affinity and domain rules
 	Task     string // placement and affinity: its id
+	// Child and Parent are what texts call the task's owner and the one that it is to be beside.
+	Child, Parent string
 	// Application is the one that is on too many instances.
 	Application string
 	Metric      string // capacity: the metric, or CPU, MEMORY, ENI
@@ -59,9 +61,8 @@ func (v Violation) String() string {
 	case placement.RulePlacement:
 		return fmt.Sprintf("task %s is on instance %s, which its constraints no longer allow", v.Task, v.Instance)
 	case placement.RuleAffinity:
-		return fmt.Sprintf("task %s is on instance %s, which has no task of the service that it is to be beside",
-			v.Task,
-			v.Instance)
+		return fmt.Sprintf("task %s of %s is on instance %s, which has no task of %s", v.Task, v.Child, v.Instance,
+			v.Parent)
 	case placement.RuleApplication:
 		return fmt.Sprintf("application %s is on %d instances, which is more than %d", v.Application, v.Have, v.Limit)
 	case placement.RuleOccupied:

@@ -1,0 +1,72 @@
+package problem
+
+import (
+	"fmt"
+	"time"
+
+	"berth/cmd/berth/listing"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/service"
+	"berth/shared/wire/berthapi"
+)
+
+// checkThrottle reports starts that are held back after failures.
+func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
+	for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(f.in.Snapshot, s, f.in.Now)).Revisions {
+		isDue := !r.NextAttemptAt.After(f.in.Now)
+		// Once the attempt is due, what stands in its way is room.
+		if isDue && (c.running >= s.Desired || s.Blocked != nil) || hasFailed(s, r.Deployment) {
+			continue
+		}
+		next := "The next attempt is at " + formatTime(r.NextAttemptAt)
+		if isDue {
+			next = "The next attempt has been due since " + formatTime(r.NextAttemptAt)
+		}
+		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. %s.",
+			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
+		if r.Reason != "" {
+			why += " Last failure: " + sentence(r.Reason)
+		}
+		var help []Help
+		if last := lastFailed(f.in.Snapshot, s); last != nil {
+			help = append(help, f.stoppedHelp(last))
+		} else {
+			help = append(help, Help{"See the tasks that stopped", f.aws(
+				"list-tasks --service-name %s --desired-status STOPPED", s.Name)})
+		}
+		help = append(help, f.startHelp(r.TaskDefinition, r.Reason)...)
+		help = append(help, f.returnHelp(s)...)
+		help = append(help, deployHelp(f.finder, s, r.Deployment, r.TaskDefinition,
+			"Register a revision that works and deploy it, which ends the throttle")...)
+		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
+			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
+				whatif.CountNoun(s.Desired, "task")), Why: why}, throttledSince(s, r), help...)
+		return true
+	}
+	return false
+}
+
+// throttledSince returns when the starts of a revision began to fail: when Berth emitted that, or if
+// it did not, when the last attempt failed.
+func throttledSince(s *cluster.Service, r berthapi.Throttle) time.Time {
+	if at, ok := s.EmittedKeys[service.ThrottleKeyPrefix+r.Deployment]; ok && at.Before(r.Since) {
+		return at
+	}
+	return r.Since
+}
+
+// describeEarlierFailures says which attempts failed before the one that is due and finds no room;
+// empty if none is due.
+func describeEarlierFailures(in *Input, s *cluster.Service) (text string) {
+	for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(in.Snapshot, s, in.Now)).Revisions {
+		if r.NextAttemptAt.After(in.Now) {
+			continue // a problem of its own
+		}
+		text += fmt.Sprintf(" Before that, %s in a row failed.", whatif.CountNoun(r.Step, "attempt"))
+		if r.Reason != "" {
+			text += " Last failure: " + sentence(r.Reason)
+		}
+	}
+	return text
+}
