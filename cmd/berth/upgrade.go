@@ -148,7 +148,7 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 			return err
 		}
 	}
-	f := &follower{command: u, client: c, streams: s, id: id, clock: time.Now}
+	f := &follower{command: u, client: c, streams: s, id: id}
 	if u.NoWait {
 		return f.printStarted()
 	}
