@@ -194,13 +194,17 @@ func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 
 // nextStep returns what lists the names that exist, for an error about one that does not.
 func nextStep(err error) string {
+	list := ""
 	switch cluster.ErrorCode(err) {
 	case cluster.CodeClusterNotFound:
-		return " `berth cluster` lists those that exist."
+		list = " `berth cluster` lists those that exist."
 	case cluster.CodeServiceNotFound:
-		return " `berth service` lists those that exist."
+		list = " `berth service` lists those that exist."
 	}
-	return ""
+	if text := err.Error(); list != "" && !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
+		return "." + list
+	}
+	return list
 }
 
 // streams are where a command writes, and the arguments that it was started with.
