@@ -16,8 +16,8 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 
 	"berth/cmd/berth/proxy"
+	"berth/shared/choice"
 	"berth/shared/cluster"
-	"berth/shared/spelling"
 )
 
 // commands are all that berth can do.
@@ -147,7 +147,7 @@ func nearestValue(err error) string {
 	if m == nil {
 		return ""
 	}
-	return spelling.DidYouMean(m[2], strings.Split(strings.Trim(m[1], `"`), `","`))
+	return choice.DidYouMean(m[2], strings.Split(strings.Trim(m[1], `"`), `","`))
 }
 
 // commandOf returns the command in which a command line is wrong, as far as it was understood.

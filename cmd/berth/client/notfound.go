@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
-	"berth/shared/spelling"
 )
 
 // NotFoundError is the API's error about a cluster or a service that does not exist. The API's own words
@@ -59,7 +59,7 @@ func (c *Client) nameMissing(ctx context.Context, body []byte, err error) error 
 		return err // the error is about something else, or no longer true
 	}
 	if unlisted == nil {
-		out.Nearest = spelling.Nearest(name, known)
+		out.Nearest = choice.Nearest(name, known)
 	}
 	return out
 }
