@@ -132,7 +132,7 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 		return code // --help
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %v%s\nTry: %s --help\n", err, nearestValue(err), commandOf(err))
+		fmt.Fprintf(stderr, "berth: %s\nTry: %s --help\n", describeMistake(err), commandOf(err))
 		return 2
 	}
 	return reportExitCode(parsed.Run(), ctx, stderr)
@@ -148,6 +148,28 @@ func nearestValue(err error) string {
 		return ""
 	}
 	return choice.DidYouMean(m[2], strings.Split(strings.Trim(m[1], `"`), `","`))
+}
+
+// unknownFormat is how the parser refuses a flag for the output's format that another command has.
+var unknownFormat = regexp.MustCompile(`^unknown flag (-o|--output|--json)\b`)
+
+// describeMistake returns the parser's error with what was probably meant: one of a flag's values, or the
+// flag with which this command prints JSON.
+func describeMistake(err error) string {
+	var wrong *kong.ParseError
+	m := unknownFormat.FindStringSubmatch(err.Error())
+	if m == nil || !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
+		return err.Error() + nearestValue(err)
+	}
+	for _, f := range wrong.Context.Selected().Flags {
+		switch {
+		case f.Name == "json" && m[1] != "--json":
+			return fmt.Sprintf("%s has no %s; use --json", commandOf(err), m[1])
+		case f.Name == "output" && f.Short == 'o' && m[1] == "--json":
+			return commandOf(err) + " has no --json; use --output json"
+		}
+	}
+	return err.Error()
 }
 
 // commandOf returns the command in which a command line is wrong, as far as it was understood.
