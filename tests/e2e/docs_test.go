@@ -337,9 +337,12 @@ func TestEveryCommandHasAStory(t *testing.T) {
 					command)
 			}
 		}
-		for command := range untold[document] {
+		for command, why := range untold[document] {
 			if !slices.Contains(commands, command) {
 				t.Errorf("%s has no command %q: take it off the list", document, command)
+			}
+			if why == longRun && !strings.Contains(sectionAround(t, document, command), "minutes") {
+				t.Errorf("%s does not say how many minutes %q takes", document, command)
 			}
 		}
 	}
@@ -348,6 +351,18 @@ func TestEveryCommandHasAStory(t *testing.T) {
 			t.Errorf("there is no %s", document)
 		}
 	}
+}
+
+// sectionAround returns the section of a document in which a command stands.
+func sectionAround(t *testing.T, document, command string) string {
+	t.Helper()
+	for section := range strings.SplitSeq(readDocument(t, document), "\n## ") {
+		if slices.Contains(shellCommands(section), command) {
+			return section
+		}
+	}
+	t.Errorf("%s has no command %q", document, command)
+	return ""
 }
 
 // TestDocs runs the story of each document.
