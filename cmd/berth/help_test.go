@@ -104,6 +104,20 @@ func TestFlagsOfTheFormat(t *testing.T) {
 	}
 }
 
+// Only names that are near are offered.
+func TestOffersAreNear(t *testing.T) {
+	for line, want := range map[string]string{
+		"ex": `unexpected argument ex, did you mean "explain"?`, "tsk": `unexpected argument tsk, did you mean "task"?`,
+		"re":        `unexpected argument re, did you mean "restore", "replay" or "rebalance"?`,
+		"backup -o": "unknown flag -o", "status --jsn": `unknown flag --jsn, did you mean "--json"?`,
+		"foo": "unexpected argument foo", "lost": "unexpected argument lost",
+	} {
+		if code, _, errs := berth(strings.Fields(line)...); code != 2 || !strings.HasPrefix(errs, "berth: "+want+"\nTry: ") {
+			t.Errorf("berth %s: exit code %d, %q, want %q", line, code, errs, want)
+		}
+	}
+}
+
 // A mistake names the command whose help has the answer.
 func TestMistakesNameTheHelp(t *testing.T) {
 	for line, want := range map[string]string{"whatif --count 0 --cpu 1": "Try: berth whatif --help\n",

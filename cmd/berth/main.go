@@ -159,7 +159,7 @@ func describeMistake(err error) string {
 	var wrong *kong.ParseError
 	m := unknownFormat.FindStringSubmatch(err.Error())
 	if m == nil || !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
-		return err.Error() + nearestValue(err)
+		return keepNear(err.Error()) + nearestValue(err)
 	}
 	for _, f := range wrong.Context.Selected().Flags {
 		switch {
@@ -169,7 +169,26 @@ func describeMistake(err error) string {
 			return commandOf(err) + " has no --json; use --output json"
 		}
 	}
-	return err.Error()
+	return keepNear(err.Error())
+}
+
+// suggestion is how the parser offers flags and commands: some within 2 edits, however short they are.
+var suggestion = regexp.MustCompile(`^((?:unknown flag|unexpected argument) (\S+)), did you mean (?:one of )?(.*)\?$`)
+
+// keepNear leaves out of the parser's offers those that are not near.
+func keepNear(text string) string {
+	m := suggestion.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	bare := func(name string) string { return strings.Trim(name, `"-`) }
+	near := slices.DeleteFunc(strings.Split(m[3], ", "), func(quoted string) bool {
+		return !strings.HasPrefix(bare(quoted), bare(m[2])) && choice.Nearest(bare(m[2]), []string{bare(quoted)}) == ""
+	})
+	if len(near) == 0 {
+		return m[1]
+	}
+	return m[1] + ", did you mean " + choice.List(near) + "?"
 }
 
 // commandOf returns the command in which a command line is wrong, as far as it was understood.
