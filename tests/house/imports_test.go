@@ -68,7 +68,7 @@ var rules = []rule{
 		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint",
 		"shared/snapshot", "shared/state", "shared/tally", "shared/cluster", "tests/gpurows", "tests/oracle",
 	}},
-	{path: "shared/servicefabric", may: []string{"shared/state", "shared/cluster"}, pure: true},
+	{path: "shared/servicefabric", may: []string{"shared/choice", "shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/scaling", may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"},
 		pure: true},
