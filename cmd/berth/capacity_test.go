@@ -32,8 +32,9 @@ type backend struct {
 	auto  *cluster.AutoScalingGroup
 	// changes are made one by one, each before an answer of DescribeCapacity.
 	changes     []func(*backend)
-	refuse      string   // calls with this text are refused
-	changeCalls []string // calls that change something, with their bodies
+	now         time.Time // of the scheduler's clock; zero for none
+	refuse      string    // calls with this text are refused
+	changeCalls []string  // calls that change something, with their bodies
 }
 
 func newBackend(t *testing.T) (*backend, string) {
@@ -88,8 +89,8 @@ func newBackend(t *testing.T) (*backend, string) {
 	return b, server.URL
 }
 
-func writeRows(t http.ResponseWriter, rows ...state.Row) {
-	out := berthapi.RowsOutput{Rows: []berthapi.Row{}}
+func writeRows(t http.ResponseWriter, at time.Time, rows ...state.Row) {
+	out := berthapi.RowsOutput{Rows: []berthapi.Row{}, At: at}
 	for _, r := range rows {
 		data, err := state.EncodeRow(r)
 		if err != nil {
@@ -128,7 +129,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(string(body), "Action=DescribeLaunchTemplateVersions"):
 		describeVersion(w, string(body))
 	case op == "ListClusterRows":
-		writeRows(w, b.rows...)
+		writeRows(w, b.now, b.rows...)
 	case op == "DescribeCapacity":
 		if len(b.changes) > 0 {
 			b.changes[0](b)
@@ -138,7 +139,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if b.last != nil {
 			rows = append(rows, b.last)
 		}
-		writeRows(w, rows...)
+		writeRows(w, b.now, rows...)
 	case op == "PlanNodegroupUpdate":
 		u := b.plannedUpdate(string(body))
 		data, _ := state.EncodeRow(u)

@@ -13,8 +13,8 @@ import (
 
 	"berth/cmd/berth/chaos"
 	"berth/cmd/berth/client"
+	"berth/shared/choice"
 	"berth/shared/sim/ecs"
-	"berth/shared/spelling"
 	"berth/shared/wire/transport"
 )
 
@@ -40,7 +40,7 @@ func (c *chaosCommand) Validate() error {
 		return fmt.Errorf("the kind is %q, expected none beside --list", c.Kind)
 	case !c.List && !known:
 		return fmt.Errorf("the kind is %q, expected one of %s; or give --list%s", c.Kind, chaos.KindNames(),
-			spelling.DidYouMean(c.Kind, strings.Split(chaos.KindNames(), ", ")))
+			choice.DidYouMean(c.Kind, strings.Split(chaos.KindNames(), ", ")))
 	case c.Service != "" && (kind.Subject != chaos.TaskSubject || c.Target != ""):
 		return errors.New("--service is given, expected it only with exit or unhealthy, and without a task")
 	case c.ExitCode < 0 || c.ExitCode > 255:

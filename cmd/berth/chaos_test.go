@@ -55,7 +55,7 @@ func TestChaosOnARunningBerth(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"kill i-0123456789abcdef0": "instance i-0123456789abcdef0 is not in cluster default",
-		"exit --service other":     "Service not found",
+		"exit --service other":     `service "other" is not in cluster "default"`,
 		"exit --cluster other":     `there is no cluster "other", expected one of: default`,
 	} {
 		if code, _, errs := berth(append(strings.Fields("chaos "+args), "--endpoint", endpoint)...); code != 1 ||

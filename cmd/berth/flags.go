@@ -20,9 +20,9 @@ import (
 	"berth/cmd/berth/chart"
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/problem"
+	"berth/shared/choice"
 	"berth/shared/placement"
 	"berth/shared/sim/ec2"
-	"berth/shared/spelling"
 	"berth/shared/wire/transport"
 )
 
@@ -111,8 +111,8 @@ func (f *fleetFlags) checkFleetFlags(nodes, leastNodes int, listen, account stri
 	case len(account) != 12 || strings.Trim(account, "0123456789") != "":
 		return fmt.Errorf("--account is %q, expected 12 digits", account)
 	case !slices.Contains(ec2.MachineTypes(), f.Type):
-		return fmt.Errorf("--type is %q, expected one of %s%s", f.Type, strings.Join(ec2.MachineTypes(), ", "),
-			spelling.DidYouMean(f.Type, ec2.MachineTypes()))
+		return fmt.Errorf("--type is %q, expected %s%s", f.Type, choice.List(ec2.MachineTypes()),
+			choice.DidYouMean(f.Type, ec2.MachineTypes()))
 	}
 	return checkClusterName(f.Cluster)
 }
@@ -132,8 +132,8 @@ func (f *fleetFlags) fleetMachine() ec2.Machine {
 // checkScoring refuses names that are no scoring. flag is the flag that has the name.
 func checkScoring(flag, name string) error {
 	if !slices.Contains(placement.ScoringNames(), name) {
-		return fmt.Errorf("%s is %q, expected one of %s%s", flag, name, strings.Join(placement.ScoringNames(), ", "),
-			spelling.DidYouMean(name, placement.ScoringNames()))
+		return fmt.Errorf("%s is %q, expected %s%s", flag, name, choice.List(placement.ScoringNames()),
+			choice.DidYouMean(name, placement.ScoringNames()))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type follower struct {
 	client   *client.Client
 	streams  *streams
 	id       string
-	clock    func() time.Time
+	at       time.Time // of the last answer, by Berth's own clock
 	last     *whatif.UpgradeProgress
 	lastLine []byte // of JSON
 }
@@ -82,6 +82,7 @@ func (f *follower) readProgress(ctx context.Context, snap *snapshot.Snapshot) (*
 	if err != nil {
 		return nil, err
 	}
+	f.at = capacity.Now(time.Now())
 	return whatif.MeasureProgress(capacity, f.command.NodeGroup, f.id, snap, f.last)
 }
 
@@ -109,7 +110,7 @@ func (f *follower) printChanges(now *whatif.UpgradeProgress) error {
 		_, err = fmt.Fprintf(f.streams.out, "%s\n", line)
 		return err
 	}
-	at := f.clock().Format(time.TimeOnly)
+	at := f.at.Local().Format(time.TimeOnly)
 	for _, line := range now.ChangesSince(f.last) {
 		if _, err := fmt.Fprintf(f.streams.out, "%s  %s\n", at, line); err != nil {
 			return err

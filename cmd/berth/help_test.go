@@ -73,6 +73,51 @@ func TestHelpTexts(t *testing.T) {
 	}
 }
 
+// Some commands have --output, some --json. Each names its own flag to who knows the other.
+func TestFlagsOfTheFormat(t *testing.T) {
+	for line, want := range map[string]string{
+		"throttle web --output json":    "berth throttle has no --output; use --json",
+		"throttle web --output=json":    "berth throttle has no --output; use --json",
+		"explain service web -o json":   "berth explain service has no -o; use --json",
+		"service --json":                "berth service has no --json; use --output json",
+		"task web --json":               "berth task has no --json; use --output json",
+		"backup --json":                 "unknown flag --json",
+		"version --outputs json":        `unknown flag --outputs`,
+		"--endpoint http://h status -o": "berth status has no -o; use --json",
+	} {
+		code, _, errs := berth(strings.Fields(line)...)
+		if code != 2 || !strings.HasPrefix(errs, "berth: "+want+"\nTry: ") && !strings.HasPrefix(errs, "berth: "+want+",") {
+			t.Errorf("berth %s: exit code %d, %q, want %q", line, code, errs, want)
+		}
+	}
+	// Every command that prints a result has one of the flags, and so the hint for the other.
+	for _, name := range commandNames(t) {
+		_, help, _ := berth(append(strings.Fields(name), "--help")...)
+		hasJSON, hasOutput := strings.Contains(help, "\n      --json"), strings.Contains(help, "--output=")
+		if hasJSON && hasOutput {
+			t.Errorf("berth %s has both --json and --output", name)
+		}
+		_, _, errs := berth(append(strings.Fields(name), "--output", "json")...)
+		if hasJSON && name != "" && !strings.Contains(errs, "berth "+name+" has no --output; use --json") {
+			t.Errorf("berth %s --output json: %q", name, errs)
+		}
+	}
+}
+
+// Only names that are near are offered.
+func TestOffersAreNear(t *testing.T) {
+	for line, want := range map[string]string{
+		"ex": `unexpected argument ex, did you mean "explain"?`, "tsk": `unexpected argument tsk, did you mean "task"?`,
+		"re":        `unexpected argument re, did you mean "restore", "replay" or "rebalance"?`,
+		"backup -o": "unknown flag -o", "status --jsn": `unknown flag --jsn, did you mean "--json"?`,
+		"foo": "unexpected argument foo", "lost": "unexpected argument lost",
+	} {
+		if code, _, errs := berth(strings.Fields(line)...); code != 2 || !strings.HasPrefix(errs, "berth: "+want+"\nTry: ") {
+			t.Errorf("berth %s: exit code %d, %q, want %q", line, code, errs, want)
+		}
+	}
+}
+
 // A mistake names the command whose help has the answer.
 func TestMistakesNameTheHelp(t *testing.T) {
 	for line, want := range map[string]string{"whatif --count 0 --cpu 1": "Try: berth whatif --help\n",

@@ -16,8 +16,8 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 
 	"berth/cmd/berth/proxy"
+	"berth/shared/choice"
 	"berth/shared/cluster"
-	"berth/shared/spelling"
 )
 
 // commands are all that berth can do.
@@ -132,7 +132,7 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 		return code // --help
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %v%s\nTry: %s --help\n", err, nearestValue(err), commandOf(err))
+		fmt.Fprintf(stderr, "berth: %s\nTry: %s --help\n", describeMistake(err), commandOf(err))
 		return 2
 	}
 	return reportExitCode(parsed.Run(), ctx, stderr)
@@ -147,7 +147,48 @@ func nearestValue(err error) string {
 	if m == nil {
 		return ""
 	}
-	return spelling.DidYouMean(m[2], strings.Split(strings.Trim(m[1], `"`), `","`))
+	return choice.DidYouMean(m[2], strings.Split(strings.Trim(m[1], `"`), `","`))
+}
+
+// unknownFormat is how the parser refuses a flag for the output's format that another command has.
+var unknownFormat = regexp.MustCompile(`^unknown flag (-o|--output|--json)\b`)
+
+// describeMistake returns the parser's error with what was probably meant: one of a flag's values, or the
+// flag with which this command prints JSON.
+func describeMistake(err error) string {
+	var wrong *kong.ParseError
+	m := unknownFormat.FindStringSubmatch(err.Error())
+	if m == nil || !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
+		return keepNear(err.Error()) + nearestValue(err)
+	}
+	for _, f := range wrong.Context.Selected().Flags {
+		switch {
+		case f.Name == "json" && m[1] != "--json":
+			return fmt.Sprintf("%s has no %s; use --json", commandOf(err), m[1])
+		case f.Name == "output" && f.Short == 'o' && m[1] == "--json":
+			return commandOf(err) + " has no --json; use --output json"
+		}
+	}
+	return keepNear(err.Error())
+}
+
+// suggestion is how the parser offers flags and commands: some within 2 edits, however short they are.
+var suggestion = regexp.MustCompile(`^((?:unknown flag|unexpected argument) (\S+)), did you mean (?:one of )?(.*)\?$`)
+
+// keepNear leaves out of the parser's offers those that are not near.
+func keepNear(text string) string {
+	m := suggestion.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	bare := func(name string) string { return strings.Trim(name, `"-`) }
+	near := slices.DeleteFunc(strings.Split(m[3], ", "), func(quoted string) bool {
+		return !strings.HasPrefix(bare(quoted), bare(m[2])) && choice.Nearest(bare(m[2]), []string{bare(quoted)}) == ""
+	})
+	if len(near) == 0 {
+		return m[1]
+	}
+	return m[1] + ", did you mean " + choice.List(near) + "?"
 }
 
 // commandOf returns the command in which a command line is wrong, as far as it was understood.
@@ -194,13 +235,17 @@ func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 
 // nextStep returns what lists the names that exist, for an error about one that does not.
 func nextStep(err error) string {
+	list := ""
 	switch cluster.ErrorCode(err) {
 	case cluster.CodeClusterNotFound:
-		return " `berth cluster` lists those that exist."
+		list = " `berth cluster` lists those that exist."
 	case cluster.CodeServiceNotFound:
-		return " `berth service` lists those that exist."
+		list = " `berth service` lists those that exist."
 	}
-	return ""
+	if text := err.Error(); list != "" && !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
+		return "." + list
+	}
+	return list
 }
 
 // streams are where a command writes, and the arguments that it was started with.

@@ -13,8 +13,8 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/pack"
 	"berth/cmd/berth/trace"
+	"berth/shared/choice"
 	"berth/shared/placement"
-	"berth/shared/spelling"
 )
 
 // packCommand measures how full a scoring gets the GPUs of a cluster. docs/packing.md compares its
@@ -84,7 +84,7 @@ func (p *packCommand) readTasks() ([]trace.Task, error) {
 	// A name that is neither may be a misspelled list or a missing file, so the error says both.
 	if _, err := os.Stat(p.Tasks); err != nil {
 		return nil, fmt.Errorf("--tasks is %q, expected a file or one of %s: %w%s", p.Tasks,
-			strings.Join(trace.TaskLists(), ", "), err, spelling.DidYouMean(p.Tasks, trace.TaskLists()))
+			strings.Join(trace.TaskLists(), ", "), err, choice.DidYouMean(p.Tasks, trace.TaskLists()))
 	}
 	return readList(p.Tasks, nil, trace.ReadTasks)
 }

@@ -83,7 +83,7 @@ func TestPackMistakes(t *testing.T) {
 		want []string
 	}{
 		"Seeds":    {"--seeds 0", 2, []string{"--seeds", "0", "1 to 10000"}},
-		"Strategy": {"--strategy fastest", 2, []string{"--strategy", `"fastest"`, "least-fragmentation, best-fit"}},
+		"Strategy": {"--strategy fastest", 2, []string{"--strategy", `"fastest"`, "least-fragmentation or best-fit"}},
 		"NoNodes":  {"--nodes missing.csv", 2, []string{"--nodes", "missing.csv"}},
 		"NoTasks": {"--tasks missing.csv", 1, []string{"--tasks", `"missing.csv"`,
 			"expected a file or one of default, gpuspec33, multigpu50"}},
@@ -124,7 +124,7 @@ func TestPackProgress(t *testing.T) {
 
 func TestReplayRefusesUnknownStrategies(t *testing.T) {
 	code, out, errs := berth("replay", "--strategy", "fastest")
-	if want := `--strategy is "fastest", expected one of least-fragmentation, best-fit`; code != 2 || out != "" ||
+	if want := `--strategy is "fastest", expected least-fragmentation or best-fit`; code != 2 || out != "" ||
 		!strings.Contains(errs, want) {
 		t.Errorf("exit code %d, %q, %q, want 2 and %s", code, out, errs, want)
 	}

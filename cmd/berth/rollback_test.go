@@ -31,7 +31,7 @@ func TestRollback(t *testing.T) {
 		}
 	}
 	refused(`service "api" is not in the cluster, expected one of: web`, "rollback", "api")
-	refused("Cluster not found. `berth cluster` lists those that exist.", "rollback", "web", "--cluster", "nope")
+	refused("there is no cluster \"nope\". `berth cluster` lists those that exist.", "rollback", "web", "--cluster", "nope")
 	awaitRunning(t, api, "web", 3)
 	awaitCompleted(t, api, "web")
 	refused("it is SUCCESSFUL", "rollback", "web")

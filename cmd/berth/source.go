@@ -94,7 +94,9 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 // explainUnknownCluster lists the clusters that Berth answers for if the error is that there is none of
 // the name.
 func explainUnknownCluster(ctx context.Context, c *client.Client, name string, err error) error {
-	if !strings.Contains(err.Error(), string(cluster.CodeClusterNotFound)) {
+	// The error of a simulated fleet has the code as text only.
+	if cluster.ErrorCode(err) != cluster.CodeClusterNotFound &&
+		!strings.Contains(err.Error(), string(cluster.CodeClusterNotFound)) {
 		return err
 	}
 	names, unlisted := c.ClusterNames(ctx)

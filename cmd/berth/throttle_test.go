@@ -54,7 +54,7 @@ func TestThrottleOfARunningBerth(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 	if code, _, errs := berth("throttle", "api", "--endpoint", endpoint); code != 1 ||
-		!strings.Contains(errs, "Service not found. `berth service` lists those that exist.") {
+		!strings.Contains(errs, `service "api" is not in cluster "default". `+"`berth service` lists those that exist.") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }

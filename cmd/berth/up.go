@@ -38,7 +38,7 @@ type upCommand struct {
 	Speed       float64 `default:"1" help:"How many times faster time passes (1-100); keeps nothing on disk."`
 	Account     string  `default:"123456789012" help:"Account id in ARNs."`
 	Credentials string  `help:"File of keys that may call." type:"existingfile" placeholder:"FILE"`
-	Verbose     bool    `short:"v" help:"Log what the functions do."`
+	Verbose     bool    `short:"v" help:"Log what the functions do, beside what fails."`
 }
 
 // Validate names the flag that is wrong.
@@ -67,7 +67,7 @@ func (u *upCommand) folder() string {
 
 // Run starts the installation, prints where the API is, and serves until the context ends.
 func (u *upCommand) Run(ctx context.Context, s *streams) error {
-	log := slog.New(slog.DiscardHandler)
+	log := installation.NewFailureLog(s.err)
 	if u.Verbose {
 		log = slog.New(slog.NewTextHandler(s.err, nil))
 	}

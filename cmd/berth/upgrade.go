@@ -12,9 +12,9 @@ import (
 
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/whatif"
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
-	"berth/shared/spelling"
 	"berth/shared/state"
 	"berth/shared/wire/berthapi"
 )
@@ -86,7 +86,7 @@ func (u *upgradeCommand) parseUpdateConfig() error {
 	case "", cluster.UpdateDefault, cluster.UpdateMinimal:
 	default:
 		return fmt.Errorf("--strategy is %q, expected DEFAULT or MINIMAL%s", u.Strategy,
-			spelling.DidYouMean(u.Strategy, []string{"DEFAULT", "MINIMAL"}))
+			choice.DidYouMean(u.Strategy, []string{"DEFAULT", "MINIMAL"}))
 	}
 	if u.MaxUnavailable == "" {
 		return nil
@@ -148,7 +148,7 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 			return err
 		}
 	}
-	f := &follower{command: u, client: c, streams: s, id: id, clock: time.Now}
+	f := &follower{command: u, client: c, streams: s, id: id}
 	if u.NoWait {
 		return f.printStarted()
 	}

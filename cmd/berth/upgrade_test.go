@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -55,6 +56,23 @@ Successful: 1 of 2 old nodes replaced, desired capacity 2
 			`clusters/default/node-groups/workers/update-version {"clientRequestToken":"`) ||
 		!strings.HasSuffix(b.changeCalls[1], `,"force":true,"releaseVersion":"ami-2"}`) {
 		t.Errorf("asked for %q", b.changeCalls)
+	}
+}
+
+// The times of the lines are those of Berth's clock, which may be ahead of this machine's.
+func TestUpgradeTellsTheTimeOfBerth(t *testing.T) {
+	b, endpoint := newBackend(t)
+	b.now = time.Date(2031, 4, 5, 6, 7, 8, 0, time.UTC)
+	b.changes = updateSteps(func(b *backend) { b.last.Status = cluster.UpdateSuccessful })
+	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--every", "10ms", "--endpoint", endpoint)
+	at := b.now.Local().Format(time.TimeOnly) + "  "
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, at) {
+			t.Errorf("got %q, want %q at its beginning", line, at)
+		}
+	}
+	if code != 0 || errs != "" || out == "" {
+		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 }
 

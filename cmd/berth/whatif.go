@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/cmd/berth/whatif"
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/snapshot"
@@ -144,12 +145,8 @@ func (w *whatifCommand) parseHostPorts(q *whatif.Question) error {
 // parsePlacementRules reads the flags that accept one of a list of values, and the metrics.
 func (w *whatifCommand) parsePlacementRules(q *whatif.Question) error {
 	if w.DomainPolicy != "" && !slices.Contains(cluster.DomainPolicies, cluster.DomainPolicy(w.DomainPolicy)) {
-		var known []string
-		for _, policy := range cluster.DomainPolicies {
-			known = append(known, string(policy))
-		}
-		return fmt.Errorf("--domain-policy is %q, expected one of %s%s", w.DomainPolicy, strings.Join(known, ", "),
-			spelling.DidYouMean(w.DomainPolicy, known))
+		return fmt.Errorf("--domain-policy is %q, expected %s%s", w.DomainPolicy, choice.List(cluster.DomainPolicies),
+			choice.DidYouMean(w.DomainPolicy, cluster.DomainPolicies))
 	}
 	if w.Scoring != "" {
 		if err := checkScoring("--scoring", w.Scoring); err != nil {
@@ -214,7 +211,7 @@ func (w *whatifCommand) parseStrategies(q *whatif.Question) error {
 		}
 		if !known {
 			return fmt.Errorf("--strategy is %q, expected random, binpack:cpu, binpack:memory, spread:instanceId, "+
-				"spread:host or spread:attribute:NAME%s", text, spelling.DidYouMean(text, strategies))
+				"spread:host or spread:attribute:NAME%s", text, choice.DidYouMean(text, strategies))
 		}
 		q.Rules.Strategies = append(q.Rules.Strategies, cluster.PlacementStrategy{Type: kind, Field: field})
 	}

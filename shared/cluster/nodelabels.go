@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"berth/shared/choice"
 )
 
 // NodeLabels says what the nodes of a node group are labelled with.
@@ -166,8 +168,8 @@ func ReadTolerations(text string) (out []Toleration, err error) {
 		t := Toleration{Key: strings.TrimPrefix(parts[1], "*"), AnyValue: parts[2] == "",
 			Value: strings.TrimPrefix(parts[2], "="), Effect: TaintEffect(strings.TrimPrefix(parts[3], ":"))}
 		if t.Effect != "" && !slices.Contains(TaintEffects, t.Effect) {
-			return nil, Errorf(CodeInvalidParameter, "The effect of toleration %.140q is none of %v.", item,
-				TaintEffects)
+			return nil, Errorf(CodeInvalidParameter, "The effect of toleration %.140q is not known, %s", item,
+				choice.Expected(string(t.Effect), TaintEffects))
 		}
 		out = append(out, t)
 	}

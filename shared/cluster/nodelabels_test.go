@@ -60,7 +60,7 @@ func TestTolerations(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"*=a": "cannot be read", "a=b=c": "cannot be read", "=b": "cannot be read", "a:b:NO_EXECUTE": "cannot be read",
-		"a:NoSchedule": "cannot be read", "a:PREFER_NO_SCHEDULE": "is none of [NO_SCHEDULE NO_EXECUTE]",
+		"a:NoSchedule": "cannot be read", "a:PREFER_NO_SCHEDULE": "is not known, expected NO_SCHEDULE or NO_EXECUTE.",
 		strings.Repeat("a ", 51): "at most 50", strings.Repeat("a", 64): "cannot be read",
 	} {
 		_, err := cluster.ReadTolerations(text)

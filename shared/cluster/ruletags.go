@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/shared/choice"
 )
 
 // Tags of a service or of RunTask that set a part of its [Rules] for which the ECS API has no
@@ -65,8 +67,7 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 	case TagTolerations:
 		r.Tolerations, err = ReadTolerations(text)
 	default:
-		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here, expected one of %s.", key,
-			strings.Join(RuleTags, ", "))
+		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here, %s", key, choice.Expected(key, RuleTags))
 	}
 	return err
 }
@@ -88,7 +89,8 @@ func readMoveCost(text string) (MoveCost, error) {
 	c, err := oneOf("The move cost", text, MoveCosts)
 	if err != nil {
 		return "", Errorf(CodeInvalidParameter,
-			"The move cost is %.40q, expected one of %v or a whole number from 0 to %d.", text, MoveCosts, MostMoveCost)
+			"The move cost is %.40q, expected a whole number from 0 to %d, or else %s", text, MostMoveCost,
+			strings.TrimPrefix(choice.Expected(text, MoveCosts), "expected "))
 	}
 	return c, nil
 }
@@ -103,7 +105,7 @@ func oneOf[T ~string](name, text string, values []T) (T, error) {
 			return v, nil
 		}
 	}
-	return "", Errorf(CodeInvalidParameter, "%s is %.40q, expected one of %v.", name, text, values)
+	return "", Errorf(CodeInvalidParameter, "%s is %.40q, %s", name, text, choice.Expected(text, values))
 }
 
 // ReadMetrics parses a list of NAME=LOAD or NAME=LOAD:WEIGHT: "memory-mb=512:High,
@@ -159,8 +161,8 @@ func CheckMetrics(metrics []Metric) error {
 			return Errorf(CodeInvalidParameter, "The load of metric %s is %d, but must be between 0 and %d.", m.Name,
 				m.Load, maxLoad)
 		case m.Weight != "" && !slices.Contains(Weights, m.Weight):
-			return Errorf(CodeInvalidParameter, "The weight of metric %s is %.40q, expected one of %v.", m.Name,
-				m.Weight, Weights)
+			return Errorf(CodeInvalidParameter, "The weight of metric %s is %.40q, %s", m.Name, m.Weight,
+				choice.Expected(string(m.Weight), Weights))
 		}
 	}
 	return nil
@@ -394,6 +396,8 @@ func (l *LoadScaling) String() string {
 		number(l.Upper), l.Min, l.Max, l.Increment, l.IntervalSeconds)
 }
 
+var scalingMembers = []string{"metric", "lower", "upper", "min", "max", "increment", "interval"}
+
 // ReadLoadScaling reads members in any order: "metric=connections lower=100 upper=400 min=2
 // max=10". increment is 1 and interval 60 if they are missing. An empty text is nil. What cannot be
 // read is an InvalidParameterException that says what is expected.
@@ -405,12 +409,9 @@ func ReadLoadScaling(text string) (*LoadScaling, error) {
 	seen := map[string]bool{}
 	for _, member := range strings.Fields(text) {
 		name, value, _ := strings.Cut(member, "=")
-		switch name {
-		case "metric", "lower", "upper", "min", "max", "increment", "interval":
-		default:
-			return nil, Errorf(CodeInvalidParameter,
-				"Scaling has the member %.40q, expected metric, lower, upper, min, "+
-					"max, increment and interval, such as metric=connections lower=100 upper=400 min=2 max=10.", name)
+		if !slices.Contains(scalingMembers, name) {
+			return nil, Errorf(CodeInvalidParameter, "Scaling, such as metric=connections lower=100 upper=400 min=2 "+
+				"max=10, has no member %.40q, %s", name, choice.Expected(name, scalingMembers))
 		}
 		if seen[name] {
 			return nil, Errorf(CodeInvalidParameter, "Scaling has the member %s twice.", name)

@@ -52,8 +52,9 @@ func TestReadLoadScaling(t *testing.T) {
 		"lower=2": "below the upper one", "upper=1e16": "upper of scaling", "min=0": "from 1 to",
 		"max=-2": "from -1 to",
 		"max=0":  "a max of 1 or more", "increment=0": "increment of scaling", "interval=9": "from 10 to 86400",
-		"interval=86401": "from 10 to 86400", "step=1": `the member "step"`, "min=1 min=1": "min twice",
-		"upper": "upper of scaling",
+		"interval=86401": "from 10 to 86400", "step=1": `no member "step"`, "lowr=1": `interval; did you mean "lower"?`,
+		"min=1 min=1": "min twice",
+		"upper":       "upper of scaling",
 	} {
 		name, _, _ := strings.Cut(change, "=")
 		var kept []string

@@ -3,6 +3,8 @@ package cluster
 import (
 	"strconv"
 	"time"
+
+	"berth/shared/choice"
 )
 
 // Tags of capacity providers that set a part of [ManagedScaling] for which the ECS API has no
@@ -68,7 +70,7 @@ func ApplyScalingTag(s *ManagedScaling, key, value string) error {
 	case TagConsolidation:
 		return tagSwitch(key, value, &c.Enabled)
 	}
-	return Errorf(CodeInvalidParameter, "Tag %.128s is not known.", key)
+	return Errorf(CodeInvalidParameter, "Tag %.128s is not known, %s", key, choice.Expected(key, ScalingTags))
 }
 
 func tagNumber(key, value string, most, otherwise int, to *int) error {
@@ -104,7 +106,8 @@ func tagSwitch(key, value string, to *bool) error {
 	case "true":
 		*to = true
 	default:
-		return Errorf(CodeInvalidParameter, "Tag %s is %.64q, expected true or false.", key, value)
+		return Errorf(CodeInvalidParameter, "Tag %s is %.64q, %s", key, value,
+			choice.Expected(value, []string{"true", "false"}))
 	}
 	return nil
 }
@@ -116,8 +119,8 @@ func tagScaleOut(value string, immediate *bool) error {
 	case scaleOutImmediate:
 		*immediate = true
 	default:
-		return Errorf(CodeInvalidParameter, "Tag %s is %.64q, expected %s or %s.", TagScaleOut, value, scaleOutAlarm,
-			scaleOutImmediate)
+		return Errorf(CodeInvalidParameter, "Tag %s is %.64q, %s", TagScaleOut, value,
+			choice.Expected(value, []string{scaleOutAlarm, scaleOutImmediate}))
 	}
 	return nil
 }

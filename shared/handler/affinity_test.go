@@ -129,7 +129,8 @@ func TestAPI_Affinity(t *testing.T) {
 		service, parent, has string
 	}{
 		"Itself":        {"web", "web", "names the service itself"},
-		"Unknown":       {"side", "nothing", "expected an ACTIVE service"},
+		"Unknown":       {"side", "nothing", "expected an ACTIVE service of the cluster."},
+		"Misspelt":      {"side", "wbe", `names "wbe", expected an ACTIVE service of the cluster; did you mean "web"?`},
 		"Chain":         {"other", "side", "has an affinity to service web itself"},
 		"ParentOfOther": {"web", "other", "service side has one to it"},
 	} {

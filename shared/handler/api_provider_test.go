@@ -53,7 +53,7 @@ func TestAPI_UnknownCapacityProviderNamesTheNearest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"spti": words + ` The nearest capacity provider is "spot".`, "on-demand": words,
+		"spto": words + ` The nearest capacity provider is "spot".`, "on-demand": words,
 	} {
 		_, err := w.api.CapacityProviders.CapacityProviderTags(ctx, name)
 		if refused := new(cluster.Error); !errors.As(err, &refused) || refused.Message != want ||

@@ -2,10 +2,13 @@ package servicefabric
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 )
 
@@ -231,6 +234,8 @@ func (b *builder) addPlacementParameter(line int, name, value string) error {
 		b.ignore(placementSection, name)
 		if why := whyUnsupported[name]; why != "" {
 			b.out.Reasons[placementSection+"/"+name] = why
+		} else if nearest := choice.Nearest(name, slices.Collect(maps.Keys(placementParameters))); nearest != "" {
+			b.out.Reasons[placementSection+"/"+name] = fmt.Sprintf("the nearest that it has is %q", nearest)
 		}
 		return nil
 	}

@@ -112,3 +112,17 @@ func TestMovesInWindowAreTheLowerLimit(t *testing.T) {
 		expect(t, "ignored", got.Ignored, c.ignored)
 	}
 }
+
+// A parameter that nobody knows is named with the nearest that Berth has.
+func TestMisspeltParameter(t *testing.T) {
+	const section = "PlacementAndLoadBalancing"
+	for name, want := range map[string]string{
+		"LoadBalancingEnabld": `the nearest that it has is "LoadBalancingEnabled"`, "SomethingElse": "",
+	} {
+		got, err := servicefabric.Read([]byte(settings([]string{section, name, "true"})))
+		if err != nil || !reflect.DeepEqual(got.Ignored, []string{section + "/" + name}) ||
+			got.Reasons[section+"/"+name] != want {
+			t.Errorf("%s: ignored %q, %q, %v, want %q", name, got.Ignored, got.Reasons, err, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/snapshot"
@@ -242,12 +243,12 @@ func (n *Names) checkExpression(e *constraint.Expression, text string) (out []Un
 		case len(c.Values) > 0 && len(values) <= maxValues &&
 			!slices.ContainsFunc(c.Values, func(v string) bool { return values[v] }):
 			out = append(out, Unknown{Kind: kind, Name: c.Name, Value: c.Values[0],
-				Nearest: Nearest(c.Values[0], slices.Collect(maps.Keys(values))), Within: text})
+				Nearest: choice.Nearest(c.Values[0], slices.Collect(maps.Keys(values))), Within: text})
 		}
 	}
 	return out
 }
 
 func newUnknown[V any](kind, name string, known map[string]V) Unknown {
-	return Unknown{Kind: kind, Name: name, Nearest: Nearest(name, slices.Collect(maps.Keys(known)))}
+	return Unknown{Kind: kind, Name: name, Nearest: choice.Nearest(name, slices.Collect(maps.Keys(known)))}
 }

@@ -9,18 +9,6 @@ import (
 	"berth/shared/spelling"
 )
 
-func TestNearest(t *testing.T) {
-	known := []string{"rack", "ecs.instance-type", "ecs.availability-zone", "disk"}
-	for name, want := range map[string]string{
-		"rak": "rack", "Rack": "rack", "arck": "rack", "ecs.instance-typ": "ecs.instance-type",
-		"ecs.avaliability-zone": "ecs.availability-zone", "zone": "", "quite-different": "", "": "",
-	} {
-		if got := spelling.Nearest(name, known); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
-	}
-}
-
 // namesOf has the names of snapOf.
 func namesOf() *spelling.Names { return spelling.NewNames(snapOf(), "steady") }
 

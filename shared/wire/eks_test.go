@@ -400,7 +400,7 @@ func TestEKS_Errors(t *testing.T) {
 			tainted(`[{"key":"a","value":"x y","effect":"NO_SCHEDULE"}]`), 400,
 			"InvalidParameterException", "cannot be the value of taint a"},
 		"TaintEffect": {"POST", "/clusters/prod/node-groups", tainted(`[{"key":"a","effect":"NoSchedule"}]`), 400,
-			"InvalidParameterException", "must be one of [NO_SCHEDULE NO_EXECUTE]"},
+			"InvalidParameterException", `expected NO_SCHEDULE or NO_EXECUTE; did you mean "NO_SCHEDULE"?`},
 		"SoftTaint": {"POST", "/clusters/prod/node-groups", tainted(`[{"key":"a","effect":"PREFER_NO_SCHEDULE"}]`),
 			400, "InvalidParameterException", "PREFER_NO_SCHEDULE of taint a is not supported"},
 		"TaintTwice": {"POST", "/clusters/prod/node-groups",

@@ -345,7 +345,7 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"Rules", "UpdateService", `{"service":"s","placementStrategy":[{"field":"cpu"}]}`, invalidParameter,
 		"must have a type"},
 	{"RuleTag", "CreateService",
-		`{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"spread"}]}`, invalidParameter, "expected one of [adaptive maximum-difference"},
+		`{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"spread"}]}`, invalidParameter, "expected adaptive, maximum-difference"},
 	{"RuleTag", "CreateService",
 		`{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:metrics","value":"MEMORY=5"}]}`, invalidParameter, "is no metric"},
 	{"RuleTag", "CreateService",
@@ -401,6 +401,29 @@ var bad = []struct{ name, op, body, code, has string }{
 		"us-east-1"},
 	{"RuleTag", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:domain-policy","value":"adaptive"}]}`,
 		invalidParameter, "berth:domain-policy"},
+	{"Misspelt", "CreateService",
+		`{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"adaptve"}]}`,
+		invalidParameter, `Tag berth:domain-policy: The domain policy is "adaptve", expected adaptive, maximum-difference, quorum-safe, ` +
+			`nonpacking, ignore or none; did you mean "adaptive"?`},
+	{"Misspelt", "CreateService",
+		`{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:domain-polcy","value":"quorum"}]}`,
+		invalidParameter, `Tag berth:domain-polcy is not known here; did you mean "berth:domain-policy"?`},
+	{"Misspelt", "CreateService",
+		`{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:rebalancing","value":"onn"}]}`,
+		invalidParameter, `Rebalancing is "onn", expected on or off; did you mean "on"?`},
+	{"Misspelt", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"Berth:Wait","value":"forever"}]}`,
+		invalidParameter, `Tag Berth:Wait is not known here; did you mean "berth:wait"?`},
+	{"Misspelt", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:wait","value":"forver"}]}`,
+		invalidParameter, `such as 10m; did you mean "forever"?`},
+	{"Misspelt", "PutAccountSetting", `{"name":"containerInsights","value":"enabeld"}`, invalidParameter,
+		`Invalid setting 'value'; did you mean "enabled"?`},
+	{"Misspelt", "CreateCapacityProvider", `{"name":"spot","autoScalingGroupProvider":{"autoScalingGroupArn":"` +
+		`arn:aws:autoscaling:eu-west-1:123456789012:autoScalingGroup:1:autoScalingGroupName/g",` +
+		`"managedScaling":{"status":"ENABELD"}}}`, invalidParameter,
+		`"ENABELD", expected ENABLED or DISABLED; did you mean "ENABLED"?`},
+	{"Misspelt", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,` +
+		`"availabilityZoneRebalancing":"ENABELD"}`, invalidParameter,
+		`"ENABELD", expected ENABLED or DISABLED; did you mean "ENABLED"?`},
 }
 
 // Each bad request gets its code and a message that says what is wrong, and changes nothing.

@@ -232,6 +232,10 @@ func TestLoadsAndRows(t *testing.T) {
 	status, _ := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[]}`)
 	expect(t, "none", status, 400)
 	expect(t, "unknown operation", must2(b.own(t, "Nothing", `{}`))["__type"], any("UnknownOperationException"))
+	expect(t, "misspelt member", must2(b.own(t, "RebalanceCluster", `{"clustr":"prod"}`))["message"],
+		any(`clustr is not supported: this version of Berth does not know it; did you mean "cluster"?`))
+	expect(t, "misspelt operation", must2(b.own(t, "RebalanceClustr", `{}`))["message"],
+		any(`"RebalanceClustr" is no operation of Berth's own API; did you mean "RebalanceCluster"?`))
 
 	var rows []any
 	next := ""

@@ -214,7 +214,7 @@ func TestServiceBounds(t *testing.T) {
 		{"RegistryContainer", reg(`,"containerName":"web","containerPort":80`), invalidParameter,
 			"The container web does not exist"},
 		{"Grace", `"healthCheckGracePeriodSeconds":-1`, invalidParameter, "healthCheckGracePeriodSeconds is -1"},
-		{"Rebalancing", `"availabilityZoneRebalancing":"MAYBE"`, invalidParameter, "expected one of"},
+		{"Rebalancing", `"availabilityZoneRebalancing":"MAYBE"`, invalidParameter, "expected ENABLED or DISABLED."},
 		{"Fargate", `"capacityProviderStrategy":[{"capacityProvider":"FARGATE_SPOT","weight":1}]`, notSupported,
 			"FARGATE_SPOT"},
 		{"NoProvider", `"capacityProviderStrategy":[{"weight":1}]`, invalidParameter,

@@ -78,6 +78,8 @@ var breakChecks = []breakCheck{
 	{"the service after it", ".cache/bin/berth explain service shop", []string{"shop:1", sixRun}},
 	{"the failed deployment", ".cache/bin/berth explain service shop", []string{"shop:1", sixRun,
 		"was rolled back (ROLLBACK_SUCCESSFUL)", "(shop:2) never ran: CannotStartContainerError"}},
-	{"the upgrade", ".cache/bin/berth upgrade workers", []string{"Successful: 3 of 3 old nodes replaced"}},
-	{"the service after the upgrade", ".cache/bin/berth explain service shop", []string{sixRun}},
+	{"the upgrade", ".cache/bin/berth upgrade workers", []string{": drain", "waiting for tasks to leave i-",
+		"Successful: 3 of 3 old nodes replaced"}},
+	{"the service after the upgrade", ".cache/bin/berth explain service shop",
+		[]string{"wants 12 tasks: 12 running, 0 starting, 0 without an instance."}},
 }

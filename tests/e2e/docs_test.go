@@ -24,6 +24,8 @@ type story struct {
 	before []string
 	// instead is what runs for commands that would fail, never end, or take long as they are printed.
 	instead map[string]string
+	// alone is a document that itself makes and exports all that its commands need.
+	alone bool
 	// settle waits after each wait for a stable service until its deployment is complete, as long as
 	// it takes a reader to go on.
 	settle bool
@@ -108,8 +110,7 @@ var stories = []story{
 		},
 	},
 	{
-		path: "docs/nodegroups.md", flags: "--ephemeral --speed 20", before: []string{trainDefinition},
-		files: map[string]string{"join.sh": "#!/bin/bash\necho ECS_CLUSTER=default >> /etc/ecs/ecs.config\n"},
+		path: "docs/nodegroups.md", flags: "--ephemeral --speed 20", alone: true,
 		checks: map[string]func(*testing.T, string){
 			"aws eks create-nodegroup":          says(`"CREATING"`),
 			"aws eks update-nodegroup-version":  says(`"VersionUpdate"`),
@@ -336,9 +337,12 @@ func TestEveryCommandHasAStory(t *testing.T) {
 					command)
 			}
 		}
-		for command := range untold[document] {
+		for command, why := range untold[document] {
 			if !slices.Contains(commands, command) {
 				t.Errorf("%s has no command %q: take it off the list", document, command)
+			}
+			if why == longRun && !strings.Contains(sectionAround(t, document, command), "minutes") {
+				t.Errorf("%s does not say how many minutes %q takes", document, command)
 			}
 		}
 	}
@@ -347,6 +351,18 @@ func TestEveryCommandHasAStory(t *testing.T) {
 			t.Errorf("there is no %s", document)
 		}
 	}
+}
+
+// sectionAround returns the section of a document in which a command stands.
+func sectionAround(t *testing.T, document, command string) string {
+	t.Helper()
+	for section := range strings.SplitSeq(readDocument(t, document), "\n## ") {
+		if slices.Contains(shellCommands(section), command) {
+			return section
+		}
+	}
+	t.Errorf("%s has no command %q", document, command)
+	return ""
 }
 
 // TestDocs runs the story of each document.
@@ -376,8 +392,11 @@ func (s story) run(t *testing.T, bin string) {
 	}
 	flags := strings.ReplaceAll(s.flags, "FOLDER", filepath.Join(t.TempDir(), "data"))
 	endpoint := runBerth(t, bin, strings.Fields(flags)...)
-	shell.env = append(shell.env, "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",
-		"AWS_DEFAULT_REGION=us-east-1", "PATH="+filepath.Dir(bin)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	if !s.alone {
+		shell.env = append(shell.env, "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",
+			"AWS_DEFAULT_REGION=us-east-1")
+	}
+	shell.env = append(shell.env, "PATH="+filepath.Dir(bin)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	for _, command := range s.before {
 		shell.runCommand(command)
 	}

@@ -192,10 +192,11 @@ func sectionOf(t *testing.T, document, heading string) string {
 }
 
 // firstWords matches the first line of commands that set up the AWS CLI, use it, or store its
-// output in a variable, of Berth's own command, also behind a prompt, and of other programs.
+// output in a variable, of Berth's own command, also behind a prompt, of other programs, and of files that
+// printf writes.
 var firstWords = regexp.MustCompile(
 	`^ {0,2}(\$ )?([A-Z_]+=\S+ )*(export AWS_|[A-Z]+=\$\(aws |aws [a-z]|(\.cache/bin/|go run \./cmd/)?berth( [a-z-]|$)|` +
-		`(curl|go|make|podman|sam|tar) [a-z-])`)
+		`(curl|go|make|podman|sam|tar) [a-z-]|printf ')`)
 
 // shellCommands finds the commands in the blocks of a Markdown text, indented or fenced, without
 // prompts and comments. A line that ends in a backslash, or within quotes, continues on the next.

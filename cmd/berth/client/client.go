@@ -147,7 +147,7 @@ func (c *Client) sendRequest(ctx context.Context, of call) error {
 		return fmt.Errorf("%s: reading the answer: %w", op, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return c.addNearest(ctx, body, c.refusalError(op, resp, answer))
+		return c.nameMissing(ctx, body, c.refusalError(op, resp, answer))
 	}
 	if of.out == nil {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
-	"berth/shared/spelling"
 )
 
 // Question asks about more tasks of a service, tasks of a definition, or tasks of a size. Its
@@ -63,7 +63,7 @@ func (e *NotFound) Error() string {
 		}
 		return fmt.Sprintf("%s %q is the beginning of %d ids, expected more characters", e.Kind, e.Name, n)
 	}
-	nearest := spelling.DidYouMean(e.Name, known)
+	nearest := choice.DidYouMean(e.Name, known)
 	known = known[:min(len(known), shown)]
 	if more > 0 {
 		known = append(known, fmt.Sprintf("%d more", more))

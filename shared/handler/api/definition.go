@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/handler"
-	"berth/shared/spelling"
 	"berth/shared/state"
 )
 
@@ -55,7 +55,7 @@ func suggestFamily(ctx context.Context, ecs handler.ECS, name string, err error)
 
 // suggestNearest adds the nearest of the known names to a refusal in ECS's words.
 func suggestNearest(refused *cluster.Error, kind, name string, known []string) error {
-	if nearest := spelling.Nearest(name, known); nearest != "" {
+	if nearest := choice.Nearest(name, known); nearest != "" {
 		return cluster.Errorf(refused.Code, "%s The nearest %s is %q.", refused.Message, kind, nearest)
 	}
 	return refused

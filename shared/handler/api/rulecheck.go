@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
@@ -42,8 +44,8 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 				"instance.")
 	}
 	if r.Scoring != "" && !slices.Contains(placement.ScoringNames(), r.Scoring) {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, expected one of %s.",
-			cluster.TagStrategy, r.Scoring, strings.Join(placement.ScoringNames(), ", "))
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, %s", cluster.TagStrategy, r.Scoring,
+			choice.Expected(r.Scoring, placement.ScoringNames()))
 	}
 	if err := checkScaling(r, strategy); err != nil {
 		return err
@@ -75,7 +77,8 @@ func checkAffinity(snap *snapshot.Snapshot, s *cluster.Service) error {
 			"Tag %s of service %s names the service itself, expected another one.", cluster.TagAffinity, s.Name)
 	case parent == nil || parent.Status != cluster.ServiceActive:
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"Tag %s names %.260q, expected an ACTIVE service of the cluster.", cluster.TagAffinity, name)
+			"Tag %s names %.260q, expected an ACTIVE service of the cluster%s", cluster.TagAffinity, name,
+			cmp.Or(choice.DidYouMean(name, otherServices(snap, s.Name)), "."))
 	case parent.Rules.Affinity != "":
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"Tag %s names service %s, which has an affinity to service %s itself, expected a service without one.",
@@ -86,6 +89,24 @@ func checkAffinity(snap *snapshot.Snapshot, s *cluster.Service) error {
 			attached[0])
 	}
 	return nil
+}
+
+// otherServices returns the names of the cluster's ACTIVE services other than this one.
+func otherServices(snap *snapshot.Snapshot, this string) (names []string) {
+	for name, s := range snap.Services {
+		if s.Status == cluster.ServiceActive && name != this {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// metricNames returns the names of the metrics that the rules have.
+func metricNames(r *cluster.Rules) (names []string) {
+	for _, m := range r.Metrics {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 // checkScaling refuses scaling by load where it cannot apply: for DAEMON services, and by a metric
@@ -100,8 +121,8 @@ func checkScaling(r *cluster.Rules, strategy cluster.SchedulingStrategy) error {
 			cluster.TagScaling)
 	case !slices.ContainsFunc(r.Metrics, func(m cluster.Metric) bool { return m.Name == r.Scaling.Metric }):
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"Tag %s names the metric %.130s, expected one of those of the service (%s).", cluster.TagScaling,
-			r.Scaling.Metric, cluster.TagMetrics)
+			"Tag %s names the metric %.130s, expected one of those of the service (%s)%s", cluster.TagScaling,
+			r.Scaling.Metric, cluster.TagMetrics, cmp.Or(choice.DidYouMean(r.Scaling.Metric, metricNames(r)), "."))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/wire/awsjson"
 )
@@ -78,5 +79,5 @@ func checkText(v reflect.Value, path string, refusal cluster.Code) error {
 	if slices.Contains(all, v.String()) {
 		return nil
 	}
-	return cluster.Errorf(refusal, "%s is %.60q, expected one of %s.", path, v.String(), strings.Join(all, ", "))
+	return cluster.Errorf(refusal, "%s is %.60q, %s", path, v.String(), choice.Expected(v.String(), all))
 }

@@ -153,9 +153,13 @@ func decodeStrict(body []byte, in any) error {
 		err = errors.New("more than one JSON value")
 	}
 	var wrong *json.UnmarshalTypeError
+	var unknown *cluster.Error
 	switch {
 	case err == nil:
 		return checkSpelling(body, in, refuseUnknown)
+	case strings.HasPrefix(err.Error(), "json: unknown field") &&
+		errors.As(checkSpelling(body, in, refuseUnknown), &unknown):
+		return cluster.Errorf(cluster.CodeSerialization, "%s", unknown.Message) // it has the nearest member
 	case errors.As(err, &wrong):
 		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", wrong.Field,
 			wrong.Value)

@@ -1,12 +1,14 @@
 package awsjson
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"mime"
 	"net/http"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/wire/transport"
 )
@@ -42,7 +44,23 @@ func (m *Mux) ServeOperation(ctx context.Context, op string, body []byte) (statu
 	case knownOperations[op]:
 		return encodeError(cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", op))
 	}
-	return encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op))
+	return encodeError(m.unknownOperation(op))
+}
+
+// unknownOperation names the nearest operation that is served.
+func (m *Mux) unknownOperation(op string) error {
+	name, own := strings.CutPrefix(op, OwnTarget)
+	api, known := "the ECS API", []string{}
+	if own {
+		api = "Berth's own API"
+	}
+	for served := range m.operations {
+		if k, o := strings.CutPrefix(served, OwnTarget); o == own {
+			known = append(known, k)
+		}
+	}
+	return cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of %s%s", name, api,
+		cmp.Or(choice.DidYouMean(name, known), "."))
 }
 
 // runOperation runs an operation and encodes what it returns.
@@ -78,7 +96,7 @@ func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []b
 func (m *Mux) AnswerOperation(ctx context.Context, op string, body []byte) (out any, err error) {
 	f, served := m.operations[op]
 	if !served {
-		return nil, cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op)
+		return nil, m.unknownOperation(op)
 	}
 	err = m.Guard.Run(ctx, op, func() (err error) {
 		out, err = f(ctx, body)

@@ -2,11 +2,15 @@ package awsjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 )
 
@@ -81,7 +85,7 @@ func (s speller) checkMembers(t reflect.Type, path string) error {
 				return cluster.Errorf(cluster.CodeSerialization, "%.200q is no member, expected %s.", path+name,
 					path+right)
 			}
-			if err := s.skipUnknown(path + name); err != nil {
+			if err := s.skipUnknown(path, name, members); err != nil {
 				return err
 			}
 			continue
@@ -99,13 +103,14 @@ func (s speller) checkMembers(t reflect.Type, path string) error {
 
 // skipUnknown reads the value of an unknown member, and refuses it unless it is null, which is how
 // clients write a member that they do not set.
-func (s speller) skipUnknown(path string) error {
+func (s speller) skipUnknown(path, name string, members map[string]reflect.Type) error {
 	var value json.RawMessage
 	if err := s.Decode(&value); err != nil || s.unknown == passUnknown || string(value) == "null" {
 		return nil
 	}
-	return cluster.Errorf(cluster.CodeUnsupported, "%.200s is not supported: this version of Berth does not know it.",
-		path)
+	nearest := choice.DidYouMean(name, slices.Collect(maps.Keys(members)))
+	return cluster.Errorf(cluster.CodeUnsupported, "%.200s is not supported: this version of Berth does not know it%s",
+		path+name, cmp.Or(nearest, "."))
 }
 
 // elementOf returns the type of the items of a list or map; nil for any other type.

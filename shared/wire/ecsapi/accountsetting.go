@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
@@ -69,7 +70,7 @@ func checkSetting(name types.SettingName, v *string) error {
 	case *v == "disabled": // the words are ECS's
 		return input.Invalid("You can no longer disable Long Arn settings")
 	}
-	return input.Invalid("Invalid setting 'value'")
+	return input.Invalid("Invalid setting 'value'%s", choice.DidYouMean(*v, values))
 }
 
 // maxPrincipal is how long the ARN of a principal can be.

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
@@ -223,7 +224,7 @@ func parseEnabled(member, s string) (*bool, error) {
 	case "ENABLED", "DISABLED":
 		return new(s == "ENABLED"), nil
 	}
-	return nil, input.Invalid("%s is %.64q, expected ENABLED or DISABLED.", member, s)
+	return nil, input.Invalid("%s is %.64q, %s", member, s, choice.Expected(s, []string{"ENABLED", "DISABLED"}))
 }
 
 // describedProviders is how many providers a page has at most, unless more are named (ECS API

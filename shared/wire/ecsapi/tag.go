@@ -1,9 +1,12 @@
 package ecsapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
@@ -214,7 +218,8 @@ func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[
 		// In any case of letters: Berth:Wait would look like a tag that has an effect.
 		if strings.HasPrefix(strings.ToLower(key), ownTags) {
 			if !own {
-				return nil, input.Invalid("Tag %s is not known here.", key)
+				return nil, input.Invalid("Tag %s is not known here%s", key,
+					cmp.Or(choice.DidYouMean(key, slices.Collect(maps.Keys(allowed))), "."))
 			}
 			if err := check(t); err != nil {
 				return nil, err
@@ -255,8 +260,9 @@ func checkWait(t types.Tag) error {
 		return nil
 	}
 	if d, err := time.ParseDuration(input.Value(t.Value)); err != nil || d < time.Second || d > maxWait {
-		return input.Invalid("Tag %s is %.40q, expected %q or a duration from 1s to %.0fh such as 10m.", TagWait,
-			input.Value(t.Value), waitForever, maxWait.Hours())
+		return input.Invalid("Tag %s is %.40q, expected %q or a duration from 1s to %.0fh such as 10m%s", TagWait,
+			input.Value(t.Value), waitForever, maxWait.Hours(),
+			cmp.Or(choice.DidYouMean(input.Value(t.Value), []string{waitForever}), "."))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
@@ -119,7 +120,8 @@ func parseVolume(v types.TaskVolumeConfiguration) (out cluster.Volume, err error
 	case out.InitRate > 0 && out.Snapshot == "":
 		return out, input.Invalid("%s.volumeInitializationRate needs snapshotId.", member)
 	case out.Type != "" && !slices.Contains(volumeTypes, out.Type):
-		return out, input.Invalid("%s.volumeType is %.60q, expected one of %v.", member, out.Type, volumeTypes)
+		return out, input.Invalid("%s.volumeType is %.60q, %s", member, out.Type,
+			choice.Expected(out.Type, volumeTypes))
 	case len(out.Name) > maxVolumeText || len(out.Snapshot) > maxVolumeText || len(out.KMSKey) > maxVolumeKey:
 		return out, input.Invalid("%s: name and snapshotId have at most %d characters, kmsKeyId %d.", member,
 			maxVolumeText, maxVolumeKey)

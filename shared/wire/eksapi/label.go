@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/wire/input"
 )
@@ -80,8 +81,8 @@ func parseTaints(member string, taints []taint) (out []cluster.Taint, err error)
 			return nil, input.Invalid("The effect PREFER_NO_SCHEDULE of taint %s is not supported: a taint here "+
 				"decides where tasks may run, not where they would rather run.", t.Key)
 		case !slices.Contains(cluster.TaintEffects, x.Effect):
-			return nil, input.Invalid("The effect of taint %s is %.40q, but must be one of %v.", t.Key, t.Effect,
-				cluster.TaintEffects)
+			return nil, input.Invalid("The effect of taint %s is %.40q, %s", t.Key, t.Effect,
+				choice.Expected(t.Effect, cluster.TaintEffects))
 		case isTainted(out, x):
 			return nil, input.Invalid("%s has the key %s twice with the effect %s.", member, t.Key, t.Effect)
 		}

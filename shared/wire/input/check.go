@@ -2,8 +2,8 @@ package input
 
 import (
 	"errors"
-	"strings"
 
+	"berth/shared/choice"
 	"berth/shared/cluster"
 )
 
@@ -45,7 +45,7 @@ func CheckOneOf[T Enum[T]](member string, got T) error {
 		}
 		all = append(all, string(k))
 	}
-	return UnknownValue("%s is %.60q, expected one of %s.", member, string(got), strings.Join(all, ", "))
+	return UnknownValue("%s is %.60q, %s", member, string(got), choice.Expected(string(got), all))
 }
 
 // An unknownValue is the error for a value that a member cannot have in any request. ECS finds it

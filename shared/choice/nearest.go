@@ -1,4 +1,4 @@
-package spelling
+package choice
 
 import (
 	"cmp"
@@ -7,20 +7,34 @@ import (
 	"strings"
 )
 
+// mostEdits returns how many edits of a word of so many letters are a slip: none in a single letter, 1 up
+// to 5, 2 up to 11, and 3 beyond.
+func mostEdits(letters int) int {
+	switch {
+	case letters <= 1:
+		return 0
+	case letters <= 5:
+		return 1
+	case letters <= 11:
+		return 2
+	}
+	return 3
+}
+
 // Nearest returns the known name that needs the fewest edits to become name, where capitals count
-// half an edit. It is empty if every known name differs by more than half of its letters.
-func Nearest(name string, known []string) string {
+// half an edit together. It is empty if every known name needs more edits than a slip makes.
+func Nearest[T ~string](name string, known []T) T {
 	type candidate struct {
-		name  string
-		edits int
+		name  T
+		edits int // in halves
 	}
 	var found []candidate
 	for _, k := range known {
-		edits := 2 * editCount(strings.ToLower(name), strings.ToLower(k))
-		if edits == 0 && k != name {
+		edits := 2 * editCount(strings.ToLower(name), strings.ToLower(string(k)))
+		if edits == 0 && string(k) != name {
 			edits = 1
 		}
-		if edits <= max(len(name), len(k)) {
+		if edits <= max(1, 2*mostEdits(max(len(name), len(k)))) {
 			found = append(found, candidate{k, edits})
 		}
 	}
@@ -33,11 +47,32 @@ func Nearest(name string, known []string) string {
 }
 
 // DidYouMean returns "; did you mean NAME?" with the nearest known name, and nothing if none is near.
-func DidYouMean(name string, known []string) string {
+func DidYouMean[T ~string](name string, known []T) string {
 	if nearest := Nearest(name, known); nearest != "" {
 		return fmt.Sprintf("; did you mean %q?", nearest)
 	}
 	return ""
+}
+
+// List returns the values in words: "a", "a or b", "a, b or c".
+func List[T ~string](values []T) string {
+	var out strings.Builder
+	for i, v := range values {
+		switch {
+		case i > 0 && i == len(values)-1:
+			out.WriteString(" or ")
+		case i > 0:
+			out.WriteString(", ")
+		}
+		out.WriteString(string(v))
+	}
+	return out.String()
+}
+
+// Expected ends a sentence about a text that is none of the values: "expected a, b or c." or, if one
+// is near, "expected a, b or c; did you mean "b"?".
+func Expected[T ~string](text string, values []T) string {
+	return "expected " + List(values) + cmp.Or(DidYouMean(text, values), ".")
 }
 
 // maxCompared is how many bytes of two names are compared.
