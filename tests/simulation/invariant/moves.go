@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 	"berth/tests/simulation/coverage"
 )
 
@@ -42,20 +43,11 @@ func (c *Checker) checkMove(p *newPlacement) {
 		c.cover(coverage.Rebalanced)
 		return
 	}
-	if !c.hasViolation(p.later) && !c.waitsForMetrics() && c.areOthersSettled(p) {
+	if isEndUnknown := !old.IsActive() && !c.isSettled(state.KeyOf(old)); !isEndUnknown && !c.hasViolation(p.later) &&
+		!c.waitsForMetrics() {
 		c.Fail("task %s of %q was moved from instance %s to %s, and there was no violation to repair", p.Task.Replaces,
 			p.Task.Service, old.Instance, p.Task.Instance)
 	}
-}
-
-// areOthersSettled reports whether every decision must know the owner's other tasks as they are now.
-func (c *Checker) areOthersSettled(p *newPlacement) bool {
-	for key, t := range c.ByOwner[p.Task.Owner] {
-		if !p.later[t.ID] && !c.placedAt[t.ID].Equal(c.now()) && !c.isSettled(key) {
-			return false
-		}
-	}
-	return true
 }
 
 // checkBalanceMove checks a move that balances the cluster (P15): balancing is on, and the limits of
