@@ -129,7 +129,7 @@ func (c *Claim) apply(t *cluster.Task) bool {
 }
 
 func (o *Observation) apply(t *cluster.Task) bool {
-	if o.Version <= t.Version || o.Attempt != 0 && o.Attempt != t.Attempt || t.Last == cluster.TaskStopped || t.ECSID != "" && o.ECSID != "" && t.ECSID != o.ECSID {
+	if o.Version <= t.Version || t.Last == cluster.TaskStopped || o.isOfAnother(t) {
 		return false
 	}
 	t.Version, t.Last, t.Health = o.Version, o.Last, o.Health
@@ -152,6 +152,12 @@ func (o *Observation) apply(t *cluster.Task) bool {
 		t.Expires = o.Expires
 	}
 	return true
+}
+
+// isOfAnother reports whether it was another ECS task that was observed than the row's, or an attempt to
+// start it before the last one.
+func (o *Observation) isOfAnother(t *cluster.Task) bool {
+	return t.ECSID != "" && o.ECSID != "" && t.ECSID != o.ECSID || o.Attempt != 0 && o.Attempt != t.Attempt
 }
 
 // A Commit is a set of writes that take effect together or not at all. No row may appear twice.
