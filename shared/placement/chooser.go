@@ -55,6 +55,7 @@ func chooserForRequest(e *Engine, r *Request, relaxed relaxation) *chooser {
 	e.useCount++
 	c := e.caches.choosers[key]
 	if c == nil {
+		dropOtherDeployments(e, r.Spec)
 		c = newChooser(e, key)
 		c.lastUsed = e.useCount
 		e.caches.choosers[key] = c
@@ -253,6 +254,30 @@ func evictChoosers(e *Engine) {
 	}
 	dropUnusedCaches(e)
 	e.evictAt = len(e.caches.choosers) + e.evictEvery
+}
+
+// maxDeployments is how many other deployments of a service have counts of their tasks at a time.
+const maxDeployments = 4
+
+// dropOtherDeployments drops what is kept for other deployments of the spec's owner, if these are many.
+// Most have ended, and each change of one of the owner's tasks is counted for each of them.
+func dropOtherDeployments(e *Engine, spec *Spec) {
+	isOther := func(owner, deployment string) bool {
+		return owner == spec.Owner && deployment != "" && deployment != spec.Deployment
+	}
+	n := 0
+	for _, counts := range e.caches.countsByOwner[spec.Owner] {
+		if isOther(counts.owner, counts.deployment) {
+			n++
+		}
+	}
+	if n < maxDeployments {
+		return
+	}
+	maps.DeleteFunc(e.caches.choosers, func(key chooserKey, _ *chooser) bool {
+		return isOther(key.forSpec.Owner, key.forSpec.Deployment)
+	})
+	dropUnusedCaches(e)
 }
 
 const (

@@ -54,6 +54,28 @@ func (e *Engine) cacheSizes() map[string]int {
 		"indexes": len(c.indexes), "templates": len(c.templates), "rejections": len(c.rejections)}
 }
 
+// A service that has been updated a hundred times costs its tasks' changes no more than one that has been
+// updated a few times.
+func TestEndedDeploymentsAreNotCounted(t *testing.T) {
+	e := New(memorySnapshot(20))
+	for n := range 100 {
+		spec := &Spec{Owner: "web", Group: "service:web", Deployment: fmt.Sprint(n), Needs: cluster.Resources{CPU: 1, Memory: 1}}
+		for range 2 { // the second finds what the first has left
+			if got := e.Place(Request{Spec: spec, Count: 2}); len(got.Placed) != 2 {
+				t.Fatalf("deployment %d finds no instances: %v", n, got.Diagnosis)
+			}
+		}
+		if err := e.CheckKept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for cache, most := range map[string]int{"counts": 2 + maxDeployments, "choosers": 1 + maxDeployments} {
+		if n := e.cacheSizes()[cache]; n > most {
+			t.Errorf("%d %s after 100 deployments, at most %d are needed", n, cache, most)
+		}
+	}
+}
+
 // However many specs there are, caches keep what the choosers in use need: one entry of each kind
 // for each at most. The chooser that was used last is never dropped, and each new one makes the
 // estimate of memory larger.
