@@ -28,14 +28,15 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"3": slices.Concat(problemTimes, scaleOuts),
+	"3": slices.Concat(problemTimes, scaleOuts, untagged),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
-		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts),
+		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts,
+		untagged),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
-		inbox, scaleOuts),
+		inbox, scaleOuts, untagged),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -69,6 +70,10 @@ var scaleOuts = []string{
 	"scaling# *cluster.ScalingHistory.ScaleOuts", "update# *cluster.Update.UpdateSpec.LeftScaleOuts",
 	"update# *cluster.Update.SurplusRemoval.FinalScaleOuts",
 }
+
+// untagged is the installation that a provider's group should name in a tag, which the first three
+// versions had only within a text.
+var untagged = []string{"provider# *cluster.CapacityProvider.Untagged"}
 
 // enoughHealthy is whether a service has enough healthy tasks, which the first two versions did not
 // write down.

@@ -15,18 +15,19 @@ func NewFailureLog(w io.Writer) *slog.Logger {
 	return slog.New(failureHandler{slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelError})})
 }
 
-// A failureHandler leaves out failures to write the data folder, which `berth up` reports once.
+// A failureHandler leaves out failures to write the data folder, which `berth up` reports once, and what
+// was cut off because `berth up` ends or a client has left.
 type failureHandler struct{ slog.Handler }
 
-// Handle writes a record unless its error is that of a file that cannot be written.
+// Handle writes a record unless its error is one of those.
 func (h failureHandler) Handle(ctx context.Context, r slog.Record) error {
-	unwritable := false
+	leftOut := false
 	r.Attrs(func(a slog.Attr) bool {
 		err, ok := a.Value.Any().(error)
-		unwritable = ok && errors.As(err, new(*cluster.UnwritableError))
-		return !unwritable
+		leftOut = ok && (errors.As(err, new(*cluster.UnwritableError)) || errors.Is(err, context.Canceled))
+		return !leftOut
 	})
-	if unwritable {
+	if leftOut {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)

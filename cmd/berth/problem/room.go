@@ -39,7 +39,7 @@ func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	}) {
 		for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), knownProviders(&f.in, s)) {
 			p.Why += " " + sentence(u.String())
-			help = append(help, serviceFinder{f.finder}.correction(s, u))
+			help = append(help, serviceFinder(f).correction(s, u))
 		}
 	}
 	if text := f.exceedsInstances(s); text != "" {

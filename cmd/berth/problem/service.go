@@ -89,7 +89,7 @@ func (f serviceFinder) checkService(s *cluster.Service) {
 	switch {
 	case failed && short > 0, throttled && f.blocked[s.Name] == nil:
 	case s.Blocked != nil && (short > 0 || s.Blocked.Unplaced > 0):
-		roomFinder{f.finder}.addBlocked(s, c, max(short, s.Blocked.Unplaced))
+		roomFinder(f).addBlocked(s, c, max(short, s.Blocked.Unplaced))
 	case short > 0 && !c.oldest.IsZero() && f.in.Now.Sub(c.oldest) > slowStart:
 		f.add(Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: short,
 			What: f.describeShort(s, c),

@@ -36,8 +36,8 @@ func (g Guard) Admit(r *http.Request) error {
 	return CheckLoopback(r)
 }
 
-// Run runs an operation if the caller may call it. A panic becomes an error. Faults are logged,
-// because their callers learn nothing about them.
+// Run runs an operation if the caller may call it. A panic becomes an error. Faults are logged as
+// errors, because their callers learn nothing about them; that a client has left is no fault.
 func (g Guard) Run(ctx context.Context, operation string, do func() error) (err error) {
 	log, principal := orDiscard(g.Log), Principal(ctx)
 	defer func() {
@@ -59,7 +59,11 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 	}
 	defer limit.end()
 	err = do()
-	if err != nil && cluster.ErrorCode(err) == cluster.CodeServer {
+	switch {
+	case err == nil || cluster.ErrorCode(err) != cluster.CodeServer:
+	case errors.Is(ctx.Err(), context.Canceled): // nobody waits for the answer
+		log.Info("the client has left", "operation", operation, "principal", principal, "error", err)
+	default:
 		log.Error("operation failed", "operation", operation, "principal", principal, "error", err)
 	}
 	return err
