@@ -15,19 +15,18 @@ func NewFailureLog(w io.Writer) *slog.Logger {
 	return slog.New(failureHandler{slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelError})})
 }
 
-// A failureHandler leaves out failures to write the data folder, which `berth up` reports once, and what
-// was cut off because `berth up` ends or a client has left.
+// A failureHandler leaves out failures to write the data folder, which `berth up` reports once.
 type failureHandler struct{ slog.Handler }
 
-// Handle writes a record unless its error is one of those.
+// Handle writes a record unless its error is that of a file that cannot be written.
 func (h failureHandler) Handle(ctx context.Context, r slog.Record) error {
-	leftOut := false
+	unwritable := false
 	r.Attrs(func(a slog.Attr) bool {
 		err, ok := a.Value.Any().(error)
-		leftOut = ok && (errors.As(err, new(*cluster.UnwritableError)) || errors.Is(err, context.Canceled))
-		return !leftOut
+		unwritable = ok && errors.As(err, new(*cluster.UnwritableError))
+		return !unwritable
 	})
-	if leftOut {
+	if unwritable {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
