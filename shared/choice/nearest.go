@@ -69,10 +69,14 @@ func List[T ~string](values []T) string {
 	return out.String()
 }
 
+// End ends a sentence about a name that is not known: with a full stop, or if one is near, with
+// `; did you mean "b"?`.
+func End[T ~string](name string, known []T) string { return cmp.Or(DidYouMean(name, known), ".") }
+
 // Expected ends a sentence about a text that is none of the values: "expected a, b or c." or, if one
 // is near, "expected a, b or c; did you mean "b"?".
 func Expected[T ~string](text string, values []T) string {
-	return "expected " + List(values) + cmp.Or(DidYouMean(text, values), ".")
+	return "expected " + List(values) + End(text, values)
 }
 
 // maxCompared is how many bytes of two names are compared.

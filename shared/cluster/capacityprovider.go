@@ -86,9 +86,13 @@ func (p *CapacityProvider) IsUnattachable() bool {
 
 // Delete marks the provider as deleted until expires, the time-to-live of its row.
 func (p *CapacityProvider) Delete(expires int64) {
-	p.Inactive, p.UpdateStatus, p.UpdateReason, p.CheckPending = true, ProviderDeleted, "", false
-	p.FailedAt, p.Untagged = time.Time{}, ""
-	p.Expires = expires
+	p.ChangeStatus(ProviderDeleted)
+	p.Inactive, p.CheckPending, p.Expires = true, false, expires
+}
+
+// ChangeStatus sets the status of a change, and forgets why an earlier one failed.
+func (p *CapacityProvider) ChangeStatus(status ProviderStatus) {
+	p.UpdateStatus, p.UpdateReason, p.FailedAt, p.Untagged = status, "", time.Time{}, ""
 }
 
 // ClusterProviders are the capacity providers of a cluster (ECS API reference,

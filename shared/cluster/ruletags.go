@@ -89,8 +89,8 @@ func readMoveCost(text string) (MoveCost, error) {
 	c, err := oneOf("The move cost", text, MoveCosts)
 	if err != nil {
 		return "", Errorf(CodeInvalidParameter,
-			"The move cost is %.40q, expected a whole number from 0 to %d, or else %s", text, MostMoveCost,
-			strings.TrimPrefix(choice.Expected(text, MoveCosts), "expected "))
+			"The move cost is %.40q, expected a whole number from 0 to %d, or else %s%s", text, MostMoveCost,
+			choice.List(MoveCosts), choice.End(text, MoveCosts))
 	}
 	return c, nil
 }

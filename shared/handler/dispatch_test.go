@@ -249,10 +249,7 @@ func TestDispatch_UnknownStarts(t *testing.T) {
 		w.ecs.onStart = failing(fault{err: errTimedOut, late: 61 * time.Second}, fault{err: throttled})
 		w.create("web", "web", 1)
 		w.advance(5 * time.Minute)
-		wantCount(t, "StartTask calls", w.ecs.starts, 2)
-		wantCount(t, "StopTask calls", w.ecs.stops, 0)
-		wantCount(t, "task rows", w.tasks(), 1)
-		w.agree(t, 1)
+		wantOneTask(t, w)
 	})
 	t.Run("ThatTakeTheRoomOfTheSecond", func(t *testing.T) {
 		w := newWorld(t)
@@ -266,10 +263,7 @@ func TestDispatch_UnknownStarts(t *testing.T) {
 		}
 		w.create("web", "web", 1)
 		w.advance(5 * time.Minute)
-		wantCount(t, "StartTask calls", w.ecs.starts, 2)
-		wantCount(t, "StopTask calls", w.ecs.stops, 0)
-		wantCount(t, "task rows", w.tasks(), 1)
-		w.agree(t, 1)
+		wantOneTask(t, w)
 	})
 	t.Run("OfTenTasksAtOnce", func(t *testing.T) {
 		w := newWorld(t)
@@ -498,6 +492,15 @@ func TestDispatch_TwoAtOnce(t *testing.T) {
 	})
 }
 
+// wantOneTask checks that two calls of StartTask have left one task, which was not started twice.
+func wantOneTask(t *testing.T, w *world) {
+	t.Helper()
+	wantCount(t, "StartTask calls", w.ecs.starts, 2)
+	wantCount(t, "StopTask calls", w.ecs.stops, 0)
+	wantCount(t, "task rows", w.tasks(), 1)
+	w.agree(t, 1)
+}
+
 // An invocation that is suspended in its call for a minute finds that another one has started the
 // task. Its refusal, for want of the room that the task has taken, says nothing about the task.
 func TestDispatch_RefusalOfAnEarlierAttempt(t *testing.T) {
@@ -513,10 +516,7 @@ func TestDispatch_RefusalOfAnEarlierAttempt(t *testing.T) {
 	}
 	w.create("web", "web", 1)
 	w.advance(5 * time.Minute)
-	wantCount(t, "StartTask calls", w.ecs.starts, 2)
-	wantCount(t, "StopTask calls", w.ecs.stops, 0)
-	wantCount(t, "task rows", w.tasks(), 1)
-	w.agree(t, 1)
+	wantOneTask(t, w)
 }
 
 func TestDispatch_Due(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// describeAffinity says which service the tasks of a service that finds no room are to be beside, and
-// where that one runs; empty if no instance was rejected for that. The command shows the other
+// describeAffinity says beside which service the tasks of a service without room have to run, and where
+// that one runs; empty if no instance was rejected for that. The command shows the other
 // service's tasks.
 func describeAffinity(f *finder, s *cluster.Service, d *cluster.Diagnosis) (text string, help []Help) {
 	if !slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterAffinity }) {

@@ -68,7 +68,7 @@ func updateCommand(f *finder, p *cluster.CapacityProvider, on bool) string {
 		" --auto-scaling-group-provider 'managedScaling={status=" + status + "}'")
 }
 
-// missingGroupHelp returns what may help a capacity provider whose group is gone. The provider works
+// missingGroupHelp returns what may help a capacity provider whose group no longer exists. The provider works
 // again once there is a group of that name.
 func missingGroupHelp(f *finder, p *cluster.CapacityProvider) []Help {
 	help := []Help{{"List the groups that exist: the provider works again once one is named " + p.Group, f.other(

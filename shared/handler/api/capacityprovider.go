@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -151,7 +150,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 			return err
 		}
 		p.Protection, p.Draining = valueOr(c.Protection, p.Protection), valueOr(c.Draining, p.Draining)
-		p.UpdateStatus, p.UpdateReason, p.FailedAt, p.Untagged = cluster.ProviderUpdated, "", time.Time{}, ""
+		p.ChangeStatus(cluster.ProviderUpdated)
 		switch {
 		// A provider whose creation failed is created anew with the changed settings.
 		case p.GroupProblem != "":
@@ -258,7 +257,7 @@ func (a *CapacityProviders) DeleteCapacityProvider(
 				"cluster: %s. Remove the capacity provider from the cluster and try again.",
 				strings.Join(using, ", "))
 		case len(p.Clusters) > 0:
-			p.UpdateStatus, p.UpdateReason, p.FailedAt, p.Untagged = cluster.ProviderDeleting, "", time.Time{}, ""
+			p.ChangeStatus(cluster.ProviderDeleting)
 		default:
 			p.Delete(a.expiresAfter(a.Settings.KeepStopped))
 		}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -78,7 +77,7 @@ func checkAffinity(snap *snapshot.Snapshot, s *cluster.Service) error {
 	case parent == nil || parent.Status != cluster.ServiceActive:
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"Tag %s names %.260q, expected an ACTIVE service of the cluster%s", cluster.TagAffinity, name,
-			cmp.Or(choice.DidYouMean(name, otherServices(snap, s.Name)), "."))
+			choice.End(name, otherServices(snap, s.Name)))
 	case parent.Rules.Affinity != "":
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"Tag %s names service %s, which has an affinity to service %s itself, expected a service without one.",
@@ -122,7 +121,7 @@ func checkScaling(r *cluster.Rules, strategy cluster.SchedulingStrategy) error {
 	case !slices.ContainsFunc(r.Metrics, func(m cluster.Metric) bool { return m.Name == r.Scaling.Metric }):
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"Tag %s names the metric %.130s, expected one of those of the service (%s)%s", cluster.TagScaling,
-			r.Scaling.Metric, cluster.TagMetrics, cmp.Or(choice.DidYouMean(r.Scaling.Metric, metricNames(r)), "."))
+			r.Scaling.Metric, cluster.TagMetrics, choice.End(r.Scaling.Metric, metricNames(r)))
 	}
 	return nil
 }

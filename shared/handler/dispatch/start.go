@@ -166,10 +166,9 @@ func callStartTask(ctx context.Context, r *round, o *state.Outbox, claimed []*cl
 		if err := r.newObserver(r.State).SchedulePollAt(ctx, r.cluster, t.Instance, r.now); err != nil {
 			return err
 		}
-		if adopted, err := adoptEarlierStart(ctx, r, t); err != nil || adopted {
-			if err != nil {
-				return err
-			}
+		if adopted, err := adoptEarlierStart(ctx, r, t); err != nil {
+			return err
+		} else if adopted {
 			continue
 		}
 		// The instance could not take the task. That says nothing about the revision, so it is no

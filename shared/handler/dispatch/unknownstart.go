@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +19,15 @@ func resolveUnknownStart(ctx context.Context, r *round, t *cluster.Task) (maySta
 		r.retryIn(wait)
 		return false, nil
 	}
+	adopted, err := adoptStarted(ctx, r, t)
+	if adopted {
+		r.retryIn(time.Second)
+	}
+	return err == nil && !adopted, err
+}
+
+// adoptStarted adopts what ECS has started for t. It reports whether there is any.
+func adoptStarted(ctx context.Context, r *round, t *cluster.Task) (adopted bool, err error) {
 	found, err := findStarted(ctx, r, t)
 	if err != nil {
 		return false, err
@@ -29,10 +37,7 @@ func resolveUnknownStart(ctx context.Context, r *round, t *cluster.Task) (maySta
 			return false, err
 		}
 	}
-	if len(found) > 0 {
-		r.retryIn(time.Second)
-	}
-	return len(found) == 0, nil
+	return len(found) > 0, nil
 }
 
 // adoptEarlierStart is called when ECS has refused an attempt for want of room. An earlier attempt that
@@ -41,11 +46,7 @@ func adoptEarlierStart(ctx context.Context, r *round, t *cluster.Task) (adopted 
 	if t.Attempt <= 1 {
 		return false, nil
 	}
-	found, err := findStarted(ctx, r, t)
-	for _, f := range found {
-		err = errors.Join(err, adoptTask(ctx, r, t, f))
-	}
-	return len(found) > 0, err
+	return adoptStarted(ctx, r, t)
 }
 
 // settleWait returns how long ECS's lists may still miss the task that was claimed last.

@@ -267,7 +267,7 @@ func TestChildrenFindTheirParentAmongManyInstances(t *testing.T) {
 	}
 }
 
-// A task that stays apart is named with its service and the one that it is to be beside.
+// A task that stays apart is named with its service and the one beside which it has to run.
 func TestTextOfAnUnrepairedAffinity(t *testing.T) {
 	p := plan([]state.Row{oracle.Instance("a"), oracle.Instance("b", oracle.CPU(256)),
 		oracle.Task("p1", "b", oracle.Owner("parent"), oracle.Needs(oracle.Small)),

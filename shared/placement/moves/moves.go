@@ -40,7 +40,7 @@ type Violation struct {
 	Instance string // capacity, instance shared, placement
 	Owner    string // instance shared, placement, affinity and domain rules
 	Task     string // placement and affinity: its id
-	// Child and Parent are what texts call the task's owner and the one that it is to be beside.
+	// Child and Parent are what texts call the task's owner and the one beside which it has to run.
 	Child, Parent string
 	// Application is the one that is on too many instances.
 	Application string

@@ -1,7 +1,6 @@
 package awsjson
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"mime"
@@ -60,7 +59,7 @@ func (m *Mux) unknownOperation(op string) error {
 		}
 	}
 	return cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of %s%s", name, api,
-		cmp.Or(choice.DidYouMean(name, known), "."))
+		choice.End(name, known))
 }
 
 // runOperation runs an operation and encodes what it returns.

@@ -2,7 +2,6 @@ package awsjson
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -108,9 +107,8 @@ func (s speller) skipUnknown(path, name string, members map[string]reflect.Type)
 	if err := s.Decode(&value); err != nil || s.unknown == passUnknown || string(value) == "null" {
 		return nil
 	}
-	nearest := choice.DidYouMean(name, slices.Collect(maps.Keys(members)))
 	return cluster.Errorf(cluster.CodeUnsupported, "%.200s is not supported: this version of Berth does not know it%s",
-		path+name, cmp.Or(nearest, "."))
+		path+name, choice.End(name, slices.Collect(maps.Keys(members))))
 }
 
 // elementOf returns the type of the items of a list or map; nil for any other type.

@@ -1,7 +1,6 @@
 package ecsapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -219,7 +218,7 @@ func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[
 		if strings.HasPrefix(strings.ToLower(key), ownTags) {
 			if !own {
 				return nil, input.Invalid("Tag %s is not known here%s", key,
-					cmp.Or(choice.DidYouMean(key, slices.Collect(maps.Keys(allowed))), "."))
+					choice.End(key, slices.Collect(maps.Keys(allowed))))
 			}
 			if err := check(t); err != nil {
 				return nil, err
@@ -262,7 +261,7 @@ func checkWait(t types.Tag) error {
 	if d, err := time.ParseDuration(input.Value(t.Value)); err != nil || d < time.Second || d > maxWait {
 		return input.Invalid("Tag %s is %.40q, expected %q or a duration from 1s to %.0fh such as 10m%s", TagWait,
 			input.Value(t.Value), waitForever, maxWait.Hours(),
-			cmp.Or(choice.DidYouMean(input.Value(t.Value), []string{waitForever}), "."))
+			choice.End(input.Value(t.Value), []string{waitForever}))
 	}
 	return nil
 }

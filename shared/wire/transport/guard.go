@@ -61,7 +61,7 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 	err = do()
 	switch {
 	case err == nil || cluster.ErrorCode(err) != cluster.CodeServer:
-	case errors.Is(ctx.Err(), context.Canceled): // nobody waits for the answer
+	case errors.Is(ctx.Err(), context.Canceled): // no one is waiting for the answer
 		log.Info("the client has left", "operation", operation, "principal", principal, "error", err)
 	default:
 		log.Error("operation failed", "operation", operation, "principal", principal, "error", err)
