@@ -268,6 +268,34 @@ func TestDispatch_DeregistersStoppedTasks(t *testing.T) {
 		b.minute()
 		wantCount(t, "targets left", slices.Collect(maps.Keys(b.elb.groups[groupOne])), 0)
 	})
+	t.Run("WhatAnotherDispatchRegisteredSinceTheRowWasRead", func(t *testing.T) {
+		b := newBalanced(t, 1, inGroup(groupOne))
+		b.placementAsleep = true
+		b.ecs.exit(b.task(b.ids[0]).ECSID, 1)
+		b.pump()
+		spy, at := &spyState{Store: b.store}, cluster.Address{Host: "10.0.0.7", Port: 80}
+		spy.beforeWrite = func(write state.Write) error {
+			if write.Delete == nil || *write.Delete != state.KeyOf(b.target(b.ids[0])) {
+				return nil
+			}
+			spy.beforeWrite = nil
+			row := b.target(b.ids[0])
+			row.Registrations[0].Address, row.Registrations[0].Port = at.Host, at.Port
+			row.Registrations[0].State = cluster.Registered
+			b.elb.groups[groupOne] = map[cluster.Address]cluster.TargetHealth{at: {}}
+			_, err := b.store.Write(ctx, state.Write{Put: row, Any: true})
+			return err
+		}
+		b.dispatch.State = spy
+		b.asks(state.Outbox{Targets: b.items()})
+		b.advance(2 * time.Second)
+		b.minute()
+		wantCount(t, "targets left", slices.Collect(maps.Keys(b.elb.groups[groupOne])), 0)
+		if b.target(b.ids[0]) != nil || spy.beforeWrite != nil {
+			t.Error("the row is left, or was never deleted")
+		}
+		wantCount(t, "outbox rows", b.outbox(), 0)
+	})
 	t.Run("ButNotAnAddressThatAnotherTaskHasByNow", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))
 		b.asks(state.Outbox{Targets: b.items()})

@@ -90,6 +90,8 @@ var wholeRegressions = []struct {
 	{Run{Seed: 705143, Balance: true}, "the check of repairs moved tasks of an application to where less fits than it reserves"},
 	{Run{Seed: 100651, LoseEvents: true}, "the check of waiting tasks forgot what instances keep for a DAEMON service"},
 	{Run{Seed: 100220, LoseEvents: true}, "a repeated request was judged by the answer of another"},
+	{Run{Seed: 161893}, "the row of a stopped task's targets was deleted as it had been read, and what was registered meanwhile stayed"},
+	{Run{Seed: 162334}, "the check of moves knew that another task had ended before placement could"},
 	{Run{Seed: 110928}, "zones waited forever for the moves of a service whose deployment has failed"},
 	{Run{Seed: 150274, Balance: true}, "the check of moves knew that a task had ended before placement could"},
 	{Run{Seed: 141001, Balance: true}, "an older deployment started a task that the next look stopped to make room"},

@@ -156,7 +156,11 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 	}
 	if c.isKnownConnected(n) && (n.isServing() || n.isDraining()) {
 		c.takenNodes[n.ID] = true
-		c.Loop.After(u.Timeouts.Terminate, func() { delete(c.takenNodes, n.ID) }) // the update waits no longer
+		wait := u.Timeouts.Terminate // the update waits no longer, from when it took this step
+		if w := u.RemovalOf(n.ID); w != nil && w.Step == cluster.StepTerminate && !w.StepSince.IsZero() {
+			wait -= c.Loop.Now().Sub(w.StepSince)
+		}
+		c.Loop.After(wait, func() { delete(c.takenNodes, n.ID) })
 	}
 	if lower && g.Desired <= c.originalSizes.Desired && c.scaledAt.IsZero() {
 		c.checker.Fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID,

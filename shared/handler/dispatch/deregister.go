@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -50,7 +51,7 @@ func deregisterStopped(ctx context.Context, r *round, ended []*taskRegistration)
 }
 
 // deregisterStoppedTask does so for one task. It leaves an address alone that another task of the
-// service has taken over.
+// service has taken over, and the row if it has changed since it was read.
 func deregisterStoppedTask(ctx context.Context, r *round, reg *taskRegistration) error {
 	for _, g := range reg.target.Registrations {
 		if g.Address == "" || g.State == cluster.Deregistered && !reg.begun || g.State == cluster.RegistrationFailed {
@@ -71,8 +72,15 @@ func deregisterStoppedTask(ctx context.Context, r *round, reg *taskRegistration)
 			return err
 		}
 	}
+	// What another environment has recorded since the row was read may be registered by now. The next
+	// round ends that, too.
 	key := state.KeyOf(reg.target)
-	_, err := r.State.Write(ctx, state.Write{Delete: &key})
+	_, err := r.State.Write(ctx, state.Write{Delete: &key, Rev: reg.target.Rev})
+	if errors.As(err, new(*state.Conflict)) {
+		reg.left = true
+		r.retryIn(time.Second)
+		return nil
+	}
 	return cluster.Wrap(err, "deleting the registrations of task %s", reg.item.ID)
 }
 

@@ -123,9 +123,23 @@ func (h *RowHistory) taskOf(owner, id string) *cluster.Task {
 	return nil
 }
 
-// hasViolation reports whether a rule is violated now, or was before the commit.
+// hasViolation reports whether a rule is violated now, was before the commit, or was until a task ended
+// whose end the decision may not have known.
 func (c *Checker) hasViolation(later map[string]bool) bool {
-	return c.hadViolation || c.findViolation(later) != ""
+	return c.hadViolation || c.findViolation(later) != "" || c.findViolationWithEnded(later) != ""
+}
+
+// findViolationWithEnded is findViolation with the tasks that ended recently still on their instances.
+func (h *RowHistory) findViolationWithEnded(without map[string]bool) string {
+	for _, owned := range h.ByOwner {
+		for key, t := range owned {
+			if on := h.ByInstance[t.Instance]; on != nil && t.Last == cluster.TaskStopped && !h.isSettled(key) {
+				on[key] = t
+				defer delete(on, key)
+			}
+		}
+	}
+	return h.findViolation(without)
 }
 
 // findViolation describes a rule that some task violates where it is, or returns "".
