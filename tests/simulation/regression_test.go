@@ -92,6 +92,7 @@ var wholeRegressions = []struct {
 	{Run{Seed: 100220, LoseEvents: true}, "a repeated request was judged by the answer of another"},
 	{Run{Seed: 161893}, "the row of a stopped task's targets was deleted as it had been read, and what was registered meanwhile stayed"},
 	{Run{Seed: 162334}, "the check of moves knew that another task had ended before placement could"},
+	{Run{Seed: 30365, Balance: true}, "the check of a task set's room forgot that domain rules count the tasks of all sets"},
 	{Run{Seed: 110928}, "zones waited forever for the moves of a service whose deployment has failed"},
 	{Run{Seed: 150274, Balance: true}, "the check of moves knew that a task had ended before placement could"},
 	{Run{Seed: 141001, Balance: true}, "an older deployment started a task that the next look stopped to make room"},

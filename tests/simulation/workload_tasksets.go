@@ -270,7 +270,10 @@ func (w *World) checkTaskSetAtRest(row *cluster.Service, d cluster.Deployment) {
 		w.checker.Fail("task set %s: %v", d.ID, err)
 	}
 	seen.Release = history.Release
-	for _, why := range invariant.ModelService(&part).CheckAtRest(history, w.modelSurroundings(&part), seen) {
+	whole := *row // domain rules count the tasks of all sets
+	whole.Deployment, whole.Older = d, slices.DeleteFunc(
+		append([]cluster.Deployment{row.Deployment}, row.Older...), func(o cluster.Deployment) bool { return o.ID == d.ID })
+	for _, why := range invariant.ModelService(&part).CheckAtRest(history, w.modelSurroundings(&whole), seen) {
 		w.checker.Fail("invariant 8: task set %s, %g %% of %d, of service %s: %s", d.ID, d.Set.Scale, row.Desired,
 			row.Name, why)
 	}
