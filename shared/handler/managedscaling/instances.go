@@ -60,8 +60,12 @@ func (h *Handler) newObserver() *observe.Observer {
 		Settings: h.Settings.Settings, Log: handler.Logger(h.Log)}
 }
 
-// refreshInstances records instances as ECS describes them now.
+// refreshInstances records instances as ECS describes them now. The next look reads them again: placement
+// may not have seen the change by then.
 func (h *Handler) refreshInstances(ctx context.Context, clusterName string, ids []string) error {
+	if known := h.readings[clusterName]; known != nil && len(ids) > 0 {
+		known.instances = nil
+	}
 	return h.newObserver().RefreshInstances(ctx, h.ECS, clusterName, ids)
 }
 

@@ -36,7 +36,7 @@ type Handler struct {
 	metrics  metricBuffer
 	looks    handler.Looks
 	calls    terminationCalls
-	tasks    map[string]*readTasks // by cluster
+	readings map[string]*reading // by cluster
 }
 
 // RunSchedule examines the capacity providers, and then reconciles every cluster that has some, as

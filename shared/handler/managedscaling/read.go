@@ -37,10 +37,10 @@ type round struct {
 	daemons []*placement.Spec
 }
 
-// A read is billed as at least 4 KB, so neighbours are read together. settingRange has the
-// instances, node groups, protections and capacity providers of a cluster.
+// A read is billed as at least 4 KB, so neighbours are read together. settingRange has the loads,
+// node groups, protections, capacity providers and the placement version of a cluster.
 func settingRange(name string) state.Range {
-	return state.Range{Cluster: name, From: state.PrefixInstance, To: state.PrefixProviders + "\xff"}
+	return state.Range{Cluster: name, From: state.PrefixLoad, To: state.PrefixProviders + "\xff"}
 }
 
 // beginRound reads a cluster's capacity providers, and what is beside them; nil if there is nothing
@@ -69,7 +69,7 @@ func (p *pass) beginRound(ctx context.Context, name string, between bool) (*roun
 // readSettings reads the settings of a cluster. They have no providers if nothing is to be done.
 func (r *round) readSettings(ctx context.Context, name string) (err error) {
 	if r.settings, err = r.State.List(ctx, settingRange(name)); err != nil {
-		return fmt.Errorf("reading the instances and settings of cluster %s: %w", name, err)
+		return fmt.Errorf("reading the settings of cluster %s: %w", name, err)
 	}
 	for _, row := range r.settings {
 		if of, ok := row.(*cluster.ClusterProviders); ok && len(of.ScaledProviders())+len(of.Detaching) > 0 {
@@ -106,7 +106,7 @@ func (r *round) readCluster(ctx context.Context) error {
 			version = meta.Version
 		}
 	}
-	tasks, err := r.listTasks(ctx, r.of.Cluster, version)
+	placed, err := r.pass.readPlacement(ctx, r.of.Cluster, version)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (r *round) readCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(r.settings, rest, tasks)
+	all := slices.Concat(r.settings, rest, placed)
 	r.snap, r.histories = snapshot.FromRows(all), map[string]*cluster.ScalingHistory{}
 	if r.snap.Meta.Cluster == "" {
 		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", r.of.Cluster)}
