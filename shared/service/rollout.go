@@ -10,18 +10,21 @@ import "berth/shared/cluster"
 // more start.
 func rollOut(v view) decision {
 	p := v.primary()
-	old := 0
+	old, all := 0, 0
 	for i := range v.revisions[1:] {
-		old += v.revisions[1+i].totalCount()
+		r := &v.revisions[1+i]
+		all += r.totalCount()
+		// one that has to go and the one that starts in its place are one
+		old += min(r.totalCount(), max(r.desired, r.stayingCount()))
 	}
-	if old == 0 || p.isFailed() {
+	if all == 0 || p.isFailed() {
 		return decision{}
 	}
 	n := old - max(0, v.desired-p.staying[healthy].count())
 	startable, d := startableCount(v, p, v.desired-p.stayingCount()-p.justEnded)
 	n = max(n, startable-v.roomToStart())
 	if reachedEarlySuccess(v) {
-		n = old // the rest of the PRIMARY's tasks may come later
+		n = all // the rest of the PRIMARY's tasks may come later
 	}
 	blocked := blockedCount(v, p)
 	if blocked > 0 && !lacksRoom(v, p) {

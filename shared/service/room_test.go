@@ -136,3 +136,23 @@ func TestWaitingTasksMakeNoRoom(t *testing.T) {
 	in.Service.MinHealthy = 0
 	expect(t, "above the minimum", says(Reconcile(in)), "stop t1")
 }
+
+// Of an earlier deployment, a task that has to go and the one that waits in its place are one: while the new
+// deployment finds no room, the next look stops neither (S11).
+func TestReplacementsOfEarlierDeploymentsWait(t *testing.T) {
+	in := drainingHosts(with(3, 100, 200, newTask("t1"), newTask("t2"), newTask("t3"), newTask("t4", waitingTask),
+		newTask("t5", waitingTask)), "t1")
+	in.Service.Older = []cluster.Deployment{{
+		Revision: cluster.Revision{ID: "ecs-svc/b"}, State: cluster.RolloutCompleted, Desired: 2,
+	}}
+	in.Tasks[0].Revision, in.Tasks[1].Revision = "ecs-svc/b", "ecs-svc/b"
+	in.Service.Deployment.State = cluster.RolloutInProgress
+	p := Reconcile(in)
+	expect(t, "the task has to go", says(p), "start")
+	expect(t, "its deployment", p.Starts[0].Revision.ID, "ecs-svc/b")
+	in.Tasks = append(in.Tasks, newTask("t6", waitingTask))
+	in.Tasks[5].Revision = "ecs-svc/b"
+	expect(t, "another waits in its place", says(Reconcile(in)), "")
+	in.Tasks[3] = newTask("t4") // the new deployment has found room
+	expect(t, "a new task is healthy", says(Reconcile(in)), "stop t6; stop t1")
+}

@@ -61,12 +61,14 @@ func (c *Checker) TrustsHealth() bool {
 	for _, owned := range c.ByOwner {
 		for key, t := range owned {
 			def := c.definitionOf(t.Cluster, t.TaskDefinition)
-			if !t.IsActive() || t.Last != cluster.TaskRunning || t.Foreign || def == nil || !def.HealthChecked &&
+			// a task that has just been stopped was one of them when this was decided
+			isRecent := c.now().Sub(c.Changes[key].At) < c.Staleness
+			if !t.IsActive() && !isRecent || t.Last != cluster.TaskRunning || t.Foreign || def == nil || !def.HealthChecked &&
 				c.TargetOf(t) == nil {
 				continue
 			}
 			all++
-			if c.isSettled(key) && (t.Health == cluster.Unhealthy || c.isTargetUnhealthy(t)) {
+			if t.IsActive() && c.isSettled(key) && (t.Health == cluster.Unhealthy || c.isTargetUnhealthy(t)) {
 				unhealthy++
 			}
 		}
