@@ -190,6 +190,7 @@ func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 		}
 		row, ok := c.readRow(state.TaskKey(clusterName, owner, id)).(*cluster.Task)
 		if !ok || row == nil {
+			second[t.ID] = c.checker.HasExpired(id) // it has ended, so this is not its only start
 			continue
 		}
 		writtenOff := row.ECSID == "" && row.Last == cluster.TaskStopped && c.faults.hits[ClockJump] > 0

@@ -36,6 +36,7 @@ var scalingRegressions = map[uint64]string{
 		"because its target asked for more free instances",
 	50001:  "a group was left on more instances than its tasks need",
 	60018:  "a group was left on more instances than its tasks need",
+	146160: "the check of instances that go forgot that a second start may outlive the row of the first",
 	143710: "the check of a group at rest forgot that target tracking may have set it below what is used",
 	143172: "a start that had been claimed again was recorded as refused while its second attempt ran",
 	143232: "the checks of a day of scaling did not know of clocks that are off",
