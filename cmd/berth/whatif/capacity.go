@@ -31,6 +31,9 @@ type Capacity struct {
 	Unattachable []*cluster.CapacityProvider
 	// DeadLetters are the dead-letter queues that have messages, where known.
 	DeadLetters []operation.DeadLetters
+	// DisconnectTimeout is how long an agent may be disconnected before its tasks are replaced
+	// elsewhere (parameter LostAfterSeconds); nil if an older Berth does not say.
+	DisconnectTimeout *time.Duration
 	// At is the time of the scheduler's clock; zero if it is unknown.
 	At time.Time
 	// Generation changes with the cluster's rows; empty if it is unknown.
@@ -100,6 +103,9 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	}
 	k, names := NewCapacity(rows)
 	k.At, k.Generation, k.DeadLetters = out.At, out.Generation, out.DeadLetters
+	if seconds := out.LostAfterSeconds; seconds != nil {
+		k.DisconnectTimeout = new(time.Duration(*seconds * float64(time.Second)))
+	}
 	groups, err := c.AutoScalingGroups(ctx, names)
 	for _, g := range groups {
 		k.Groups[g.Name] = g

@@ -81,6 +81,10 @@ func withoutOverrides(row state.Row) state.Row {
 // Now returns the time of the scheduler's clock.
 func (a *Rows) Now() time.Time { return a.Clock.Now() }
 
+// DisconnectTimeout returns how long an agent may be disconnected before its tasks are replaced
+// elsewhere.
+func (a *Rows) DisconnectTimeout() time.Duration { return a.Settings.DisconnectTimeout }
+
 // Generation returns the placement version and placement's last batch. Every change that placement
 // decides on reaches it through the stream, and each of its batches has a number.
 func (a *Rows) Generation(ctx context.Context, clusterName string) (string, error) {
