@@ -38,9 +38,11 @@ func (c *taskCounts) isReplacing(s *cluster.Service) bool {
 	return s.Strategy == cluster.Replica && len(s.Older) > 0 && c.running-c.leaving >= s.Desired
 }
 
-func (f serviceFinder) countTasks(s *cluster.Service) (c taskCounts) {
+// countTasks counts the tasks of a service, or of one of its revisions if that is not empty.
+func (f serviceFinder) countTasks(s *cluster.Service, revision string) (c taskCounts) {
 	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
 		switch {
+		case revision != "" && t.Revision != revision:
 		case !t.IsActive() || t.Instance == "":
 		case t.Last != cluster.TaskRunning:
 			c.starting = append(c.starting, t)
@@ -83,8 +85,8 @@ func unhealthyReason(t *cluster.Target) string {
 // reports the first that holds: a failed deployment, throttled starts or no room, slow starts. A
 // service whose starts are throttled and that has no room now has both problems.
 func (f serviceFinder) checkService(s *cluster.Service) {
-	c := f.countTasks(s)
-	short := s.Desired - c.running
+	c := f.countTasks(s, "")
+	short := s.WantedTasks() - c.running
 	failed, throttled := f.checkDeployment(s), f.checkThrottle(s, c)
 	switch {
 	case failed && short > 0, throttled && f.blocked[s.Name] == nil:
@@ -179,7 +181,7 @@ func describeDeadAgents(snap *snapshot.Snapshot, starting []*cluster.Task) strin
 // task yet.
 func (f serviceFinder) checkNames(s *cluster.Service) {
 	what := fmt.Sprintf("A rule of service %s names what no instance has.", s.Name)
-	if s.Strategy == cluster.Daemon && f.countTasks(s).running == 0 {
+	if s.Strategy == cluster.Daemon && f.countTasks(s, "").running == 0 {
 		what = fmt.Sprintf("DAEMON service %s runs on no instance: a rule names what none has.", s.Name)
 	}
 	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), knownProviders(&f.in, s)) {
@@ -281,7 +283,7 @@ func correctedStrategies(s *cluster.Service, u spelling.Unknown) string {
 
 // describeShort says how many tasks a service has.
 func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
-	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.Desired, "task"))
+	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.WantedTasks(), "task"))
 }
 
 func familyOf(definition string) string {
@@ -349,10 +351,11 @@ func (f serviceFinder) describeFailure(s *cluster.Service, r *cluster.Release) s
 	return cmp.Or(strings.Join(why, " "), "No reason was recorded.")
 }
 
-// lastFailed returns the service's last task that never ran, or nil if no such row exists any more.
-func lastFailed(snap *snapshot.Snapshot, s *cluster.Service) (last *cluster.Task) {
+// lastFailed returns the last task that never ran, of the service or of one of its revisions if that is
+// not empty. It is nil if no such row exists any more.
+func lastFailed(snap *snapshot.Snapshot, s *cluster.Service, revision string) (last *cluster.Task) {
 	for _, t := range snap.TasksOf(s.Short) {
-		if t.NeverRan() && (last == nil || t.Stopped.Time().After(last.Stopped.Time())) {
+		if t.NeverRan() && (revision == "" || t.Revision == revision) && (last == nil || t.Stopped.Time().After(last.Stopped.Time())) {
 			last = t
 		}
 	}
@@ -360,7 +363,7 @@ func lastFailed(snap *snapshot.Snapshot, s *cluster.Service) (last *cluster.Task
 }
 
 func lastFailure(snap *snapshot.Snapshot, s *cluster.Service) string {
-	if last := lastFailed(snap, s); last != nil {
+	if last := lastFailed(snap, s, ""); last != nil {
 		return last.Reason
 	}
 	return ""
