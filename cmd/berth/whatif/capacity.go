@@ -27,6 +27,9 @@ type Capacity struct {
 	Groups     map[string]*cluster.AutoScalingGroup
 	// Failures are the launches that failed lately, of the groups that are smaller than desired.
 	Failures map[string][]cluster.FailedLaunch
+	// Attached has the names of the cluster's providers, also of Fargate's, and its default strategy. It
+	// is nil if the cluster never had one, or if an older Berth does not say.
+	Attached *cluster.ClusterProviders
 	// Unattachable are the capacity providers that could not be created, and that no cluster has.
 	Unattachable []*cluster.CapacityProvider
 	// DeadLetters are the dead-letter queues that have messages, where known.
@@ -133,6 +136,8 @@ func NewCapacity(rows []state.Row) (k *Capacity, groups []string) {
 			}
 			k.Providers[r.Name] = r
 			groups = append(groups, r.Group)
+		case *cluster.ClusterProviders:
+			k.Attached = r
 		case *cluster.ScalingHistory:
 			k.Histories[r.Provider] = r
 		case *cluster.NodeGroup:
