@@ -69,10 +69,7 @@ func TestAProviderWithoutItsGroupIsRemovedByTheAWSCLI(t *testing.T) {
 	s := newShell(t, time.Minute)
 	s.env = append(s.env, "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",
 		"AWS_DEFAULT_REGION=us-east-1")
-	after := func(command string) string {
-		time.Sleep(2 * time.Second) // two minutes of Berth's clock
-		return s.runCommand(command)
-	}
+	after := func(command string) string { return s.runCommand("sleep 2; " + command) } // 2 minutes of Berth's clock
 	s.runCommand(`aws ecs register-task-definition --family web --container-definitions '[{"name":"web","image":"nginx","memory":64}]'`)
 	s.runCommand(`aws ec2 create-launch-template --launch-template-name nodes --launch-template-data '{"ImageId":"ami-1","InstanceType":"t3.medium"}'`)
 	for _, name := range []string{"old", "new"} {

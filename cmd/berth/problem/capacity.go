@@ -35,7 +35,7 @@ func (f *finder) checkProviders() {
 		case p.UpdateStatus == cluster.ProviderUpdateFailed:
 			f.addProvider(p, "could not be changed", p.UpdateReason, p.FailedAt, see)
 		case p.UpdateStatus == cluster.ProviderDeleteFailed:
-			f.addProvider(p, "could not be deleted", p.UpdateReason, p.FailedAt, append(f.removeHelp(p), see)...)
+			f.addProvider(p, "could not be deleted", p.UpdateReason, p.FailedAt, append(removeHelp(f, p), see)...)
 		case f.in.Capacity.Groups[p.Group] == nil:
 			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
 				p.Group), groupMissingSince(f.in.Capacity, p), append(missingGroupHelp(f, p), see)...)
@@ -76,17 +76,17 @@ func updateCommand(f *finder, p *cluster.CapacityProvider, on bool) string {
 func missingGroupHelp(f *finder, p *cluster.CapacityProvider) []Help {
 	return append([]Help{{"List the groups that exist: the provider works again once one is named " + p.Group, f.other(
 		"autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'")}},
-		f.removeHelp(p)...)
+		removeHelp(f, p)...)
 }
 
 // removeHelp returns the commands that take a provider out of the cluster and delete it, in their
 // order: first the services that use it get another one, and standalone tasks that do are stopped. The
 // last commands are missing where a user of the provider has no such command.
-func (f *finder) removeHelp(p *cluster.CapacityProvider) (help []Help) {
+func removeHelp(f *finder, p *cluster.CapacityProvider) (help []Help) {
 	uses := func(shares []cluster.ProviderShare) bool {
 		return slices.ContainsFunc(shares, func(s cluster.ProviderShare) bool { return s.Provider == p.Name })
 	}
-	what, strategy := f.replacementOf(p)
+	what, strategy := replacementOf(f, p)
 	isFree := true
 	for _, name := range slices.Sorted(maps.Keys(f.in.Snapshot.Services)) {
 		s := f.in.Snapshot.Services[name]
@@ -125,7 +125,7 @@ func (f *finder) removeHelp(p *cluster.CapacityProvider) (help []Help) {
 
 // replacementOf returns what services may use instead of a provider, in words and as the argument of a
 // strategy: another provider whose group exists, or if there is none, any instance.
-func (f *finder) replacementOf(p *cluster.CapacityProvider) (what, strategy string) {
+func replacementOf(f *finder, p *cluster.CapacityProvider) (what, strategy string) {
 	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.Providers)) {
 		other := f.in.Capacity.Providers[name]
 		if name != p.Name && f.in.Capacity.Groups[other.Group] != nil && !other.HasFailedCreation() {

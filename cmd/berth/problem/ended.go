@@ -69,7 +69,7 @@ func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
 
 // endFinder finds tasks that keep ending, of a service or of one of its task sets.
 type endFinder struct {
-	serviceFinder
+	finder  serviceFinder
 	service *cluster.Service
 	owner   string // in words
 	counts  taskCounts
@@ -78,7 +78,7 @@ type endFinder struct {
 // check reports what keeps ending of a part of the service, see [cluster.Service.Parts].
 func (f endFinder) check(part *cluster.Service) {
 	var exits, refused, unhealthy ends
-	for _, t := range f.in.Snapshot.TasksOf(part.Short) {
+	for _, t := range f.finder.in.Snapshot.TasksOf(part.Short) {
 		switch {
 		case !t.HasEnded() || t.Revision != part.Deployment.ID:
 		case t.WasRefused():
@@ -100,7 +100,7 @@ func (f endFinder) check(part *cluster.Service) {
 		return fmt.Sprintf("ECS refuses to start tasks of %s.", f.owner),
 			fmt.Sprintf("It refused %s within the last 10 minutes, %s %s",
 				whatif.CountNoun(len(recent), "start"), runNow, sentence(last.Reason)),
-			f.startHelp(part.Deployment.TaskDefinition, last.Reason)
+			f.finder.startHelp(part.Deployment.TaskDefinition, last.Reason)
 	})
 	if f.counts.unhealthy > 0 {
 		return // the same problem, with the tasks that are unhealthy now
@@ -115,23 +115,23 @@ func (f endFinder) check(part *cluster.Service) {
 // add adds a problem if enough tasks ended lately, as describe puts it into words.
 func (f endFinder) add(part *cluster.Service, e ends, kind Kind,
 	describe func(recent ends, last *cluster.Task) (what, why string, help []Help)) {
-	recent := e.recent(f.in.Now)
+	recent := e.recent(f.finder.in.Now)
 	if len(recent) < listing.KeepsEnding {
 		return
 	}
 	last := recent.last()
 	what, why, help := describe(recent, last)
-	begin, complete := e.begin(part, f.in.Now)
-	f.serviceFinder.add(Problem{Kind: kind, Type: "service", Name: f.service.Name, Count: len(recent), What: what,
-		Why: why, SinceEarlier: !complete}, begin, append([]Help{f.stoppedHelp(last)}, help...)...)
+	begin, complete := e.begin(part, f.finder.in.Now)
+	f.finder.add(Problem{Kind: kind, Type: "service", Name: f.service.Name, Count: len(recent), What: what,
+		Why: why, SinceEarlier: !complete}, begin, append([]Help{f.finder.stoppedHelp(last)}, help...)...)
 }
 
 // replaceHelp returns what replaces tasks that do not work: the revision before, or another task set.
 func (f endFinder) replaceHelp(part *cluster.Service) []Help {
 	if !f.service.HasTaskSets() {
-		return f.returnHelp(f.service)
+		return f.finder.returnHelp(f.service)
 	}
-	return deployHelp(f.finder, f.service, part.Deployment.ID, part.Deployment.TaskDefinition,
+	return deployHelp(f.finder.finder, f.service, part.Deployment.ID, part.Deployment.TaskDefinition,
 		"Register a revision that works, and make a task set of it")
 }
 

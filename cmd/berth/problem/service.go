@@ -355,7 +355,10 @@ func (f serviceFinder) describeFailure(s *cluster.Service, r *cluster.Release) s
 // not empty. It is nil if no such row exists any more.
 func lastFailed(snap *snapshot.Snapshot, s *cluster.Service, revision string) (last *cluster.Task) {
 	for _, t := range snap.TasksOf(s.Short) {
-		if t.NeverRan() && (revision == "" || t.Revision == revision) && (last == nil || t.Stopped.Time().After(last.Stopped.Time())) {
+		if !t.NeverRan() || revision != "" && t.Revision != revision {
+			continue
+		}
+		if last == nil || t.Stopped.Time().After(last.Stopped.Time()) {
 			last = t
 		}
 	}
