@@ -58,6 +58,7 @@ type changeCommands struct {
 	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
 	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; --dry-run shows which."`
 	Rebalance   rebalanceCommand   `cmd:"" help:"Balance a cluster or show how, or measure the search."`
+	Limit       limitCommand       `cmd:"" help:"Show the limits of applications, and change them."`
 	Import      importCommand      `cmd:"" help:"Apply a Service Fabric description to a cluster."`
 }
 
