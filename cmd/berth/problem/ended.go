@@ -99,7 +99,7 @@ func (f endFinder) check(part *cluster.Service) {
 	f.add(part, refused, StartsRefused, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
 		return fmt.Sprintf("ECS refuses to start tasks of %s.", f.owner),
 			fmt.Sprintf("It refused %s within the last 10 minutes, %s %s",
-				whatif.CountNoun(len(recent), "start"), runNow, sentence(last.Reason)),
+				whatif.CountNoun(len(recent), "start"), runNow, describeReason(last.Reason)),
 			f.finder.startHelp(part.Deployment.TaskDefinition, last.Reason)
 	})
 	if f.counts.unhealthy > 0 {
@@ -166,25 +166,6 @@ const exitKilled = 137
 func (f serviceFinder) stoppedHelp(t *cluster.Task) Help {
 	return Help{"See why the last one stopped", f.aws("describe-tasks --tasks %s "+
 		"--query 'tasks[].[stoppedReason,containers[].[name,exitCode,reason]]'", t.ID)}
-}
-
-// startHelp returns what shows why a task definition does not start: its image and its roles.
-func (f serviceFinder) startHelp(definition, reason string) []Help {
-	what := "See its images, roles and memory"
-	query := "executionRoleArn,taskRoleArn,containerDefinitions[].[name,image,memory]"
-	switch {
-	case strings.Contains(reason, "secret"), strings.Contains(reason, "ssm"):
-		what = "Check the secrets that it names, and that its execution role may read them"
-		query = "executionRoleArn,containerDefinitions[].[name,secrets,logConfiguration.secretOptions]"
-	case strings.Contains(reason, "CannotPull"):
-		what = "Check the name of its image"
-	case strings.Contains(reason, "ResourceInitialization"), strings.Contains(reason, "role"):
-		what = "Check its execution role"
-	case strings.Contains(reason, "OutOfMemory"):
-		what = "Check its memory"
-	}
-	return []Help{{what, f.api("ecs describe-task-definition --task-definition " + definition +
-		" --query 'taskDefinition.[" + query + "]'")}}
 }
 
 // returnHelp returns the command that brings back the last revision that completed, if it is another

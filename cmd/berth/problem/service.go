@@ -291,66 +291,6 @@ func familyOf(definition string) string {
 	return family
 }
 
-// checkDeployment reports a deployment that failed, or that was rolled back and not replaced since.
-func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
-	r := s.Release
-	if s.Deployment.State == cluster.RolloutFailed {
-		f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, s.Deployment.Failed),
-			What: fmt.Sprintf("The deployment of %s to service %s failed, and starts no more tasks.",
-				s.Deployment.TaskDefinition, s.Name),
-			Why: f.describeFailure(s, r)}, s.Deployment.UpdatedAt,
-			slices.Concat(f.startHelp(s.Deployment.TaskDefinition, lastFailure(f.in.Snapshot, s)), f.returnHelp(s),
-				deployHelp(f.finder, s, s.Deployment.ID, s.Deployment.TaskDefinition,
-					"Register a revision that works, and deploy it"))...)
-		return true
-	}
-	if r == nil || r.RollbackAt.IsZero() || !r.Tripped && len(r.Triggered) == 0 {
-		return false
-	}
-	state := "was rolled back"
-	if !r.Status.HasEnded() {
-		state = "is being rolled back"
-	} else if r.Status == cluster.DeploymentRollbackFailed {
-		state = "failed, and so did its rollback"
-	}
-	target, family := "ECS deployment "+r.Target, s.Deployment.TaskDefinition
-	if was := f.definitionOf(s, r.Target); was != "" {
-		target, family = was, was
-	}
-	f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, r.Failures),
-		What: fmt.Sprintf("The deployment of %s to service %s %s to %s.", target, s.Name, state,
-			s.Deployment.TaskDefinition),
-		Why: f.describeFailure(s, r)}, r.RollbackAt,
-		Help{"See why its tasks stopped", f.berth("events --service %s", s.Name)},
-		Help{"Deploy again once the cause is removed", f.aws("update-service --service %s --task-definition %s", s.Name,
-			familyOf(family))})
-	return false
-}
-
-// describeFailure says why a deployment failed: the circuit breaker's numbers, alarms, or the
-// recorded reason.
-func (f serviceFinder) describeFailure(s *cluster.Service, r *cluster.Release) string {
-	var why []string
-	if r != nil && r.Tripped {
-		why = append(why, fmt.Sprintf("The circuit breaker counted %s, and its threshold is %d.",
-			whatif.CountNoun(r.Failures, "failed task"), r.Threshold))
-	}
-	if r != nil && len(r.Triggered) > 0 {
-		why = append(why, fmt.Sprintf("Alarms: %s.", listNames(slices.Clone(r.Triggered))))
-	}
-	reason := s.Deployment.Reason
-	if r != nil && !r.RollbackAt.IsZero() {
-		reason = cmp.Or(r.RollbackReason, r.Reason)
-	}
-	if len(why) == 0 && reason != "" {
-		why = append(why, sentence(reason))
-	}
-	if last := lastFailure(f.in.Snapshot, s); last != "" {
-		why = append(why, "Last failure: "+sentence(last))
-	}
-	return cmp.Or(strings.Join(why, " "), "No reason was recorded.")
-}
-
 // lastFailed returns the last task that never ran, of the service or of one of its revisions if that is
 // not empty. It is nil if no such row exists any more.
 func lastFailed(snap *snapshot.Snapshot, s *cluster.Service, revision string) (last *cluster.Task) {

@@ -33,7 +33,7 @@ func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) (throttle
 		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. %s.",
 			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
 		if r.Reason != "" {
-			why += " Last failure: " + sentence(r.Reason)
+			why += " Last failure: " + describeReason(r.Reason)
 		}
 		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, part.Desired-c.running),
 			What: sentence(fmt.Sprintf("%s runs %d of %s: its starts are throttled", owner, c.running,
