@@ -100,6 +100,42 @@ func TestRebalancingPage(t *testing.T) {
 	}
 }
 
+// A page of a change that follows at once shows the plan that was made before, and says so; a later one
+// plans again. While nothing changes, all pages of a plan show the same one.
+func TestAPlanOfAnEarlierClusterSaysSo(t *testing.T) {
+	s := newStore(t, 500)
+	web := newService("web", 1006)
+	web.Steady = true
+	web.Rules.Strategies = []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "instanceId"}}
+	s.write(t, web)
+	server, _ := site(t, s.source, "")
+	const address, old = "/console/rebalancing?plan=1", "The moves were planned at 2026-11-21 12:00:00 UTC"
+	const last = "The distance from a balanced cluster is 0.0050." // 5 of 1,006 tasks
+	if _, page := get(t, server, address); strings.Contains(page, old) {
+		t.Error("the first plan is said to be old")
+	}
+	if _, page := get(t, server, address); strings.Contains(page, old) {
+		t.Error("a plan of the same cluster is said to be old")
+	}
+	for k := range 6 { // all on one instance
+		s.write(t, newTask(strings.Repeat("f", 31)+string(rune('0'+k)), "n-0"))
+	}
+	page, said := "", false
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(page, last); {
+		if _, page = get(t, server, address); time.Now().After(end) {
+			t.Fatalf("no new plan:\n%s", page)
+		}
+		said = said || strings.Contains(page, old)
+		if isNew := strings.Contains(page, last); isNew == strings.Contains(page, old) {
+			t.Errorf("a new plan: %v, and the page is\n%s", isNew, page)
+			break
+		}
+	}
+	if !said {
+		t.Error("no page showed the plan that was made before the change")
+	}
+}
+
 // A service's page draws how many tasks of each revision have run since its deployment began,
 // against what its percentages allow; not once what ran then is not known any more.
 func TestTimeline(t *testing.T) {
