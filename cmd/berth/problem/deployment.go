@@ -97,10 +97,10 @@ func describeAlarms(r *cluster.Release) string {
 	if len(r.Triggered) > 1 {
 		text, since = "CloudWatch alarms %s were in ALARM%s.", "the first since"
 	}
-	if r.TriggeredSince.IsZero() {
-		return fmt.Sprintf(text, listNames(slices.Clone(r.Triggered)), "")
+	if since = ", " + since + " " + formatTime(r.TriggeredSince); r.TriggeredSince.IsZero() {
+		since = ""
 	}
-	return fmt.Sprintf(text, listNames(slices.Clone(r.Triggered)), fmt.Sprintf(", %s %s", since, formatTime(r.TriggeredSince)))
+	return fmt.Sprintf(text, listNames(slices.Clone(r.Triggered)), since)
 }
 
 // alarmHelp returns the command that shows the alarms which ended a deployment as they are now; none if
