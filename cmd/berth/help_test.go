@@ -118,6 +118,30 @@ func TestOffersAreNear(t *testing.T) {
 	}
 }
 
+// A command line with the right words in an order that is not understood gets the right one. Nothing is
+// offered that would be wrong, too.
+func TestOrderOfWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"explain --json service web": "unknown flag --json; did you mean `berth explain service web --json`?",
+		"explain --cluster prod service web --json": "unknown flag --cluster; did you mean " +
+			"`berth explain service web --cluster prod --json`?",
+		"--json explain --stack=s task 0123abcd": "unknown flag --json; did you mean " +
+			"`berth explain task 0123abcd --json --stack=s`?",
+		"web explain service":       "unexpected argument web; did you mean `berth explain service web`?",
+		"explain web service":       "unexpected argument web; did you mean `berth explain service web`?",
+		"explain --json servce web": "unknown flag --json; did you mean `berth explain service web --json`?",
+		"explain --json service":    "unknown flag --json",
+		"-o json service":           "unknown flag -o; did you mean `berth service -o json`?",
+		"--json version":            "unknown flag --json; did you mean `berth version --json`?",
+		"explain --wrong service w": "unknown flag --wrong",
+		"status web":                "unexpected argument web",
+	} {
+		if code, _, errs := berth(strings.Fields(line)...); code != 2 || !strings.HasPrefix(errs, "berth: "+want+"\nTry: ") {
+			t.Errorf("berth %s: exit code %d, %q, want %q", line, code, errs, want)
+		}
+	}
+}
+
 // A mistake names the command whose help has the answer.
 func TestMistakesNameTheHelp(t *testing.T) {
 	for line, want := range map[string]string{"whatif --count 0 --cpu 1": "Try: berth whatif --help\n",

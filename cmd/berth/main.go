@@ -58,6 +58,7 @@ type changeCommands struct {
 	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
 	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; --dry-run shows which."`
 	Rebalance   rebalanceCommand   `cmd:"" help:"Balance a cluster or show how, or measure the search."`
+	Limit       limitCommand       `cmd:"" help:"Show the limits of applications, and change them."`
 	Import      importCommand      `cmd:"" help:"Apply a Service Fabric description to a cluster."`
 }
 
@@ -102,14 +103,8 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 	defer stop()
 	// After the first signal, the default handling is back: a second one ends the process.
 	context.AfterFunc(ctx, stop)
-	var c commands
 	code = -1
-	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(readLongHelpText("berth")), kong.UsageOnError(),
-		kong.PostBuild(addLongHelpTexts),
-		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars(helpVariables()), kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(&streams{out: stdout, err: stderr, args: args}))
+	parser, err := newParser(ctx, &streams{out: stdout, err: stderr, args: args}, func(n int) { code = n })
 	if err != nil {
 		fmt.Fprintln(stderr, "berth:", err)
 		return 2
@@ -132,10 +127,18 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 		return code // --help
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %s\nTry: %s --help\n", describeMistake(err), commandOf(err))
+		fmt.Fprintf(stderr, "berth: %s\nTry: %s --help\n", offerOrder(describeMistake(err), args), commandOf(err))
 		return 2
 	}
 	return reportExitCode(parsed.Run(), ctx, stderr)
+}
+
+// newParser returns the parser of all commands.
+func newParser(ctx context.Context, s *streams, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(&commands{}, kong.Name("berth"), kong.Description(readLongHelpText("berth")), kong.UsageOnError(),
+		kong.PostBuild(addLongHelpTexts), kong.Writers(s.out, s.err), kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars(helpVariables()),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 }
 
 // notOneOf is how the parser refuses a value of a flag that has a list of them.

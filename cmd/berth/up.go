@@ -265,7 +265,7 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 	if s.Pages != nil {
 		if source, ok := s.Pages.Source.(*console.StoreSource); ok {
 			source.Store, source.CapacityRows, source.Clock = i.Store, i.API.Rows.CapacityRows, i.Loop.Now
-			source.DeadLetters = i.DeadLetters
+			source.DeadLetters, source.DisconnectTimeout = i.DeadLetters, i.API.Rows.DisconnectTimeout()
 			source.Groups, source.FailedLaunches = i.AWS.Groups.DescribeGroups, i.AWS.Groups.FailedLaunches
 		}
 		// Where callers need keys, a page has none of its own: `berth console` calls with the

@@ -197,6 +197,12 @@ type ReleaseResult struct {
 	// Tripped is set if the circuit breaker ended it; Triggered names the alarms that did.
 	Tripped   bool     `json:"tp,omitempty"`
 	Triggered []string `json:"tg,omitempty"`
+	// TriggeredSince is when the first of those alarms entered ALARM, zero if unknown.
+	TriggeredSince time.Time `json:"ts,omitzero"`
+	// TargetDefinition is the task definition of the target, and LastFailure why the last of its tasks
+	// failed to start, if the target failed. Rows of stopped tasks say both, but not for long.
+	TargetDefinition string `json:"td,omitempty"`
+	LastFailure      string `json:"lf,omitempty"`
 	// RollbackTo is the deployment that it rolled back to, with why and since when.
 	RollbackTo     string    `json:"rt,omitempty"`
 	RollbackReason string    `json:"rw,omitempty"`

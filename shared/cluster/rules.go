@@ -98,6 +98,8 @@ const MostMoveCost = 1000
 // Units returns the cost of a move in Service Fabric's numbers (P10).
 func (c MoveCost) Units() int {
 	switch c {
+	case "", CostLow:
+		return 1
 	case CostZero:
 		return 0
 	case CostMedium:

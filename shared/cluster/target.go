@@ -125,8 +125,11 @@ type AlarmWatch struct {
 	Deployment string `json:"dp"` // id; observations of an earlier deployment do not count
 	// Ignored is set if an alarm was in ALARM when the deployment began. Then no alarm can fail it
 	// (S8).
-	Ignored bool     `json:"ig,omitempty"`
+	Ignored bool `json:"ig,omitempty"`
+	// InAlarm are the alarms that are or were in ALARM during the deployment.
 	InAlarm []string `json:"ia,omitempty"`
+	// Since is when the first of InAlarm entered ALARM, zero if unknown.
+	Since time.Time `json:"si,omitzero"`
 	// Missing are the alarms that CloudWatch does not have. They protect nothing.
 	Missing []string `json:"mi,omitempty"`
 	// Bake is how long alarms are watched once all tasks of the deployment run: the longest period

@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"strings"
 	"testing"
 
 	"berth/shared/cluster"
@@ -21,8 +22,9 @@ func TestAPI_Capacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantCount(t, "rows", rows, 2)
+	wantCount(t, "rows", rows, 3)
 	p, history := rows[0].(*cluster.CapacityProvider), rows[1].(*cluster.ScalingHistory)
+	want(t, "attached", strings.Join(rows[2].(*cluster.ClusterProviders).Providers, " "), "p")
 	want(t, "provider", p.Name, "p")
 	snap := snapshot.NewSnapshot()
 	for after := ""; ; {

@@ -287,8 +287,11 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b.runHealthCheck(h)
 		b.alarm("slow", false, epoch.Add(2*time.Minute))
 		b.runHealthCheck(h)
+		b.alarm("errors", true, epoch.Add(3*time.Minute))
+		b.runHealthCheck(h)
+		want(t, "since", b.watch().Since, epoch.Add(time.Minute))
 		w := b.watch()
-		if diff := cmp.Diff([]string{"slow"}, w.InAlarm); diff != "" || w.Ignored || w.Deployment != "ecs-svc/1" {
+		if diff := cmp.Diff([]string{"errors", "slow"}, w.InAlarm); diff != "" || w.Ignored || w.Deployment != "ecs-svc/1" {
 			t.Errorf("%+v %s", w, diff)
 		}
 	})

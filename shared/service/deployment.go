@@ -97,6 +97,7 @@ func failDeployment(in *Input, next cluster.Service, f failure, remaining int) (
 		"SERVICE_DEPLOYMENT_FAILED")}
 	if r != nil {
 		r.Tripped, r.Triggered, r.Failures = f.why == failedStarts, f.alarms, d.Failed
+		recordFailure(in, r, d)
 	}
 	if f.rollback && next.Last != nil {
 		if r != nil {
@@ -111,6 +112,25 @@ func failDeployment(in *Input, next cluster.Service, f failure, remaining int) (
 	}
 	endRelease(in, &next, status, "The service deployment failed because "+f.reason()+".")
 	return next, events
+}
+
+// recordFailure records what the rows of the failed deployment say as long as they exist.
+func recordFailure(in *Input, r *cluster.Release, failed *cluster.Deployment) {
+	if len(r.Triggered) > 0 && in.Alarms != nil {
+		r.TriggeredSince = in.Alarms.Since
+	}
+	if r.Target == failed.ID {
+		r.TargetDefinition = failed.TaskDefinition
+	}
+	var last *cluster.Task
+	for _, t := range in.Tasks {
+		if t.Revision == failed.ID && t.NeverRan() && (last == nil || t.Stopped.Compare(last.Stopped) > 0) {
+			last = t
+		}
+	}
+	if last != nil {
+		r.LastFailure = last.Reason
+	}
 }
 
 // rollBack makes the last completed revision the PRIMARY deployment's again. Nothing can roll back

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,8 @@ func TestFailedDeploymentSaysWhy(t *testing.T) {
 	alarmed := func() Input {
 		in := began()
 		in.Service.Alarms = cluster.DeploymentAlarms{Names: []string{"slow", "errors"}, Enable: true}
-		in.Alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/a", InAlarm: []string{"slow", "errors"}}
+		in.Alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/a", InAlarm: []string{"slow", "errors"},
+			Since: noon.Add(-time.Minute)}
 		return in
 	}
 	t.Run("CircuitBreaker", func(t *testing.T) {
@@ -89,6 +91,19 @@ func TestFailedDeploymentSaysWhy(t *testing.T) {
 		expect(t, "rollback", r.RollbackTo+r.RollbackReason, "")
 		expect(t, "requested", [2]int{r.Requested, r.Running}, [2]int{2, 1})
 	})
+	t.Run("WhatItsRowsSay", func(t *testing.T) {
+		in := broken(false)
+		in.Service.Deployment.TaskDefinition = "web:2"
+		for n, at := range []time.Time{noon.Add(-2 * time.Minute), noon, noon.Add(-time.Minute)} {
+			in.Tasks[3+n].Stopped, in.Tasks[3+n].Reason = cluster.At(at), fmt.Sprintf("reason %d", n)
+		}
+		in.Service.Release.Target = in.Service.Deployment.ID
+		r := Reconcile(in).Next.Release
+		expect(t, "definition", r.TargetDefinition, "web:2")
+		expect(t, "last failure", r.LastFailure, "reason 1")
+		in.Service.Release.Target = "ecs-svc/other" // its rollback fails
+		expect(t, "definition of another target", Reconcile(in).Next.Release.TargetDefinition, "")
+	})
 	t.Run("Alarm", func(t *testing.T) {
 		p := Reconcile(alarmed())
 		d, r := p.Next.Deployment, p.Next.Release
@@ -96,6 +111,7 @@ func TestFailedDeploymentSaysWhy(t *testing.T) {
 		expect(t, "reason", d.Reason, "ECS deployment alarms: alarm detected.")
 		expect(t, "tripped", r.Tripped, false)
 		expect(t, "triggered", slices.Equal(r.Triggered, []string{"slow", "errors"}), true)
+		expect(t, "triggered since", r.TriggeredSince, noon.Add(-time.Minute))
 		expect(t, "record", r.Reason, "The service deployment failed because these alarms were on: slow, errors.")
 	})
 	for _, c := range []struct {

@@ -26,6 +26,7 @@ func TestDescribeCapacity(t *testing.T) {
 	}
 	expect(t, "provider", got[0].(*cluster.CapacityProvider).Scaling, cluster.DefaultScaling)
 	expect(t, "node group", got[1].(*cluster.NodeGroup).AutoScalingGroup, "group")
+	expect(t, "disconnect timeout", out["lostAfterSeconds"], any(90.0))
 	expect(t, "time", out["at"], any(noon.Format(time.RFC3339Nano)))
 	_, out = b.own(t, "DescribeCapacity", `{"cluster":"nothing"}`)
 	expect(t, "no such cluster", out["__type"], any("ClusterNotFoundException"))

@@ -575,6 +575,8 @@ func (s *scheduler) ListRows(_ context.Context, clusterName, after string) (rows
 // Now is noon.
 func (s *scheduler) Now() time.Time { return noon }
 
+func (s *scheduler) DisconnectTimeout() time.Duration { return 90 * time.Second }
+
 func (s *scheduler) Generation(_ context.Context, clusterName string) (string, error) {
 	return "7-here-3", s.in(clusterName)
 }

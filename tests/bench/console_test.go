@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"berth/cmd/berth/console"
+	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/placement/rebalance"
+	"berth/shared/snapshot"
 	"berth/shared/state"
 	"berth/tests/bench/workload"
 )
@@ -37,6 +40,20 @@ func BenchmarkConsole(b *testing.B) {
 		for b.Loop() {
 			source.Watch(records)
 		}
+	})
+	snap := snapshot.NewSnapshot()
+	for _, r := range consoleRows() {
+		snap.Put(r)
+	}
+	b.Run("plan", func(b *testing.B) { // which a page of rebalancing shows for a while
+		used := workload.CPU()
+		for b.Loop() {
+			if _, err := whatif.PlanBalance(snap, whatif.BalanceSearch{Seed: 1, Now: time.Now(),
+				Budget: rebalance.Budget{Steps: 200_000}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64((workload.CPU()-used).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 	})
 	store.OnRecords(source.Watch)
 	c := console.New(console.Options{Source: source, Cluster: "c"})

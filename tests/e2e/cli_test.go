@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"bytes"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"berth/tests/process"
 )
 
 // TestNodeGroupByTheAWSCLI updates the nodes of a group with the real AWS CLI, on the endpoint of
@@ -47,4 +51,59 @@ func TestNodeGroupByTheAWSCLI(t *testing.T) {
 	after(`aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[0].[DesiredCapacity, length(Instances), LaunchTemplate.Version]' --output text`, "2\t2\t2")
 	after(`aws ecs describe-container-instances --container-instances $(aws ecs list-container-instances --query containerInstanceArns --output text) \
 		--query "length(containerInstances[?attributes[?name=='ecs.ami-id' && value=='ami-2']])"`, "2")
+}
+
+// The commands that berth status prints for a capacity provider whose group is gone take it out of
+// the cluster and delete it.
+func TestAProviderWithoutItsGroupIsRemovedByTheAWSCLI(t *testing.T) {
+	needsAWS(t)
+	berth := buildBerth(t)
+	var errs bytes.Buffer // managed scaling says that the group is gone
+	endpoint := ""
+	for in := process.Start(t, exec.Command(berth, "up", "--listen", "127.0.0.1:0", "--nodes", "0", "--speed", "60"),
+		&errs); endpoint == "" && in.Scan(); {
+		if at := strings.Index(in.Text(), "http://"); at >= 0 {
+			endpoint = in.Text()[at:]
+		}
+	}
+	s := newShell(t, time.Minute)
+	s.env = append(s.env, "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",
+		"AWS_DEFAULT_REGION=us-east-1")
+	after := func(command string) string { return s.runCommand("sleep 2; " + command) } // 2 minutes of Berth's clock
+	s.runCommand(`aws ecs register-task-definition --family web --container-definitions '[{"name":"web","image":"nginx","memory":64}]'`)
+	s.runCommand(`aws ec2 create-launch-template --launch-template-name nodes --launch-template-data '{"ImageId":"ami-1","InstanceType":"t3.medium"}'`)
+	for _, name := range []string{"old", "new"} {
+		s.runCommand(`aws autoscaling create-auto-scaling-group --auto-scaling-group-name ` + name +
+			` --launch-template LaunchTemplateName=nodes,Version=1 --min-size 0 --max-size 4 --availability-zones us-east-1a ` +
+			`--tags Key=berth:installation,Value=berth,PropagateAtLaunch=false`)
+		arn := s.runCommand(`aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names ` + name +
+			` --query 'AutoScalingGroups[0].AutoScalingGroupARN' --output text`)
+		s.runCommand(`aws ecs create-capacity-provider --name ` + name + ` --auto-scaling-group-provider autoScalingGroupArn=` +
+			arn + `,managedScaling={status=ENABLED},managedDraining=ENABLED`)
+	}
+	after(`aws ecs put-cluster-capacity-providers --cluster default --capacity-providers old new ` +
+		`--default-capacity-provider-strategy capacityProvider=old,weight=1 capacityProvider=new,weight=1`)
+	s.runCommand(`aws ecs create-service --service-name web --task-definition web --desired-count 1 ` +
+		`--capacity-provider-strategy capacityProvider=old,weight=1`)
+	after(`aws autoscaling delete-auto-scaling-group --auto-scaling-group-name old --force-delete`)
+	status := after(berth + ` status --endpoint ` + endpoint + ` || true`)
+	ran := 0
+	for line := range strings.Lines(status) {
+		command := strings.TrimSpace(line)
+		if strings.HasPrefix(command, "aws ecs update-service") || strings.HasPrefix(command, "aws ecs put-cluster") ||
+			strings.HasPrefix(command, "aws ecs delete-capacity") {
+			after(command)
+			ran++
+		}
+	}
+	if ran != 3 {
+		t.Errorf("%d commands ran of\n%s", ran, status)
+	}
+	if got := after(berth + ` status --endpoint ` + endpoint + ` || true`); strings.Contains(got, "provider old") {
+		t.Errorf("after the commands:\n%s", got)
+	}
+	if got := s.runCommand(`aws ecs describe-capacity-providers --capacity-providers old ` +
+		`--query 'capacityProviders[0].status' --output text`); got != "INACTIVE" {
+		t.Errorf("capacity provider old is %s", got)
+	}
 }

@@ -28,15 +28,15 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"3": slices.Concat(problemTimes, scaleOuts, untagged),
+	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures()),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
 		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts,
-		untagged),
+		untagged, deploymentFailures()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
-		inbox, scaleOuts, untagged),
+		inbox, scaleOuts, untagged, deploymentFailures()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -92,6 +92,18 @@ var problemTimes = []string{"instance# *cluster.Instance.AttributesChangedAt",
 	"service# *cluster.Service.ServiceTimes", "service# *cluster.Service.ServiceTimes.UnhealthySince",
 	"service# *cluster.Service.ServiceTimes.RulesChangedAt", "provider# *cluster.CapacityProvider.FailedAt",
 	"scaling# *cluster.ScalingHistory.Attachment.MissingSince"}
+
+// deploymentFailures returns what is recorded of a deployment that fails, which the first three versions
+// had only in the rows of tasks and alarms.
+func deploymentFailures() []string {
+	fields := []string{"alarms# *cluster.AlarmWatch.Since"}
+	for _, of := range []string{"service# *cluster.Service.ServiceStatus", "deployment# *cluster.ServiceDeployment"} {
+		for _, field := range []string{"TriggeredSince", "TargetDefinition", "LastFailure"} {
+			fields = append(fields, of+".Release.ReleaseResult."+field)
+		}
+	}
+	return fields
+}
 
 // consolidationProgress is whether consolidation has instances to empty, which the first two versions did
 // not write down.

@@ -31,6 +31,16 @@ type Balance struct {
 	generation string // of the cluster that was measured
 	at         time.Time
 	took       time.Duration
+	plan       balancePlan
+}
+
+// balancePlan is the moves that were worth it when they were last planned, and of which cluster.
+type balancePlan struct {
+	answer     *whatif.BalanceAnswer // nil if none was planned
+	generation string
+	of         time.Time // by the cluster's clock
+	at         time.Time
+	took       time.Duration
 }
 
 const measureShare = 20
@@ -44,6 +54,27 @@ func (b *Balance) measure(w *World) (state whatif.BalanceState, generation strin
 		b.took = time.Since(b.at)
 	}
 	return b.state, b.generation
+}
+
+// planFor is how long a plan is shown while the cluster does not change: what may move also depends on
+// the time.
+const planFor = time.Minute
+
+// planMoves returns the moves that are worth it, or were when they were last planned: to plan takes longer than
+// to measure, and has the same share of the time.
+func (b *Balance) planMoves(w *World, search whatif.BalanceSearch) (*balancePlan, error) {
+	p := &b.plan
+	age := time.Since(p.at)
+	if p.answer != nil && (age < measureShare*p.took || age < planFor && p.generation == w.Generation) {
+		return p, nil
+	}
+	begin := time.Now()
+	answer, err := whatif.PlanBalance(w.Snapshot, search)
+	if err != nil {
+		return nil, err
+	}
+	*p = balancePlan{answer: answer, generation: w.Generation, of: w.Now, at: time.Now(), took: time.Since(begin)}
+	return p, nil
 }
 
 // Source reads clusters.

@@ -32,6 +32,8 @@ type StoreSource struct {
 	// DeadLetters lists the dead-letter queues that have messages; nil for none.
 	DeadLetters func(ctx context.Context) ([]operation.DeadLetters, error)
 	Clock       func() time.Time
+	// DisconnectTimeout is the installation's.
+	DisconnectTimeout time.Duration
 	// Idle is how long a cluster is followed after the last page asked for it; 0 is a minute.
 	Idle time.Duration
 
@@ -181,6 +183,7 @@ func (s *StoreSource) makeReport(
 	if err := k.ReadFailures(ctx, s.FailedLaunches, now); err != nil {
 		return err
 	}
+	k.DisconnectTimeout = &s.DisconnectTimeout
 	f.capacity = k
 	if s.DeadLetters != nil {
 		if k.DeadLetters, err = s.DeadLetters(ctx); err != nil {

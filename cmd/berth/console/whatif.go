@@ -153,14 +153,17 @@ func showRebalancing(_ *http.Request, v *view) error {
 	planned := v.Query.Has("plan")
 	v.Still = planned
 	answer := &whatif.BalanceAnswer{}
+	var old time.Time // when the plan was made, if the cluster has changed since
 	if planned {
 		begin := time.Now()
 		used := func() float64 { return float64(time.Since(begin)) / float64(searchTime) }
-		var err error
-		answer, err = whatif.PlanBalance(v.Snapshot, whatif.BalanceSearch{Seed: 1, Now: v.World.Now,
+		plan, err := v.Balance.planMoves(v.World, whatif.BalanceSearch{Seed: 1, Now: v.World.Now,
 			Budget: rebalance.Budget{Steps: searchSteps, Used: used}})
 		if err != nil {
 			return err
+		}
+		if answer = plan.answer; plan.generation != v.Generation {
+			old, v.Generation = plan.of, plan.generation
 		}
 	} else {
 		// A page with an older measure is of an older generation, so it gets the change.
@@ -169,7 +172,7 @@ func showRebalancing(_ *http.Request, v *view) error {
 	}
 	conf := &v.Snapshot.Configuration
 	body := map[string]any{"Plan": answer, "Planned": planned, "Moving": whatif.MovingCount(v.Snapshot),
-		"Enabled": conf.Rebalances(),
+		"Enabled": conf.Rebalances(), "Old": old,
 		"Figure":  answer.Figure(planned),
 		"Command": command("berth rebalance", "--dry-run", "--cluster", v.Cluster)}
 	if planned {

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -97,6 +98,53 @@ func TestRebalancingPage(t *testing.T) {
 	post(t, server, "/console/change/rebalance", formToken(t, page))
 	if len(api.calls) != 1 || api.calls[0] != "RebalanceClustermap[cluster:prod]" {
 		t.Errorf("calls %q", api.calls)
+	}
+}
+
+// A page of a change that follows at once shows the plan that was made before, and says so; a later one
+// plans again. While nothing changes, all pages of a plan show the same one.
+func TestAPlanOfAnEarlierClusterSaysSo(t *testing.T) {
+	s := newStore(t, 500)
+	web := newService("web", 1006)
+	web.Steady = true
+	web.Rules.Strategies = []cluster.PlacementStrategy{{Type: cluster.StrategySpread, Field: "instanceId"}}
+	s.write(t, web)
+	server, _ := site(t, s.source, "")
+	const address, old = "/console/rebalancing?plan=1", "The moves were planned at 2026-11-21 12:00:00 UTC"
+	if _, page := get(t, server, address); strings.Contains(page, old) {
+		t.Error("the first plan is said to be old")
+	}
+	if _, page := get(t, server, address); strings.Contains(page, old) {
+		t.Error("a plan of the same cluster is said to be old")
+	}
+	distance := func(page string) string {
+		_, text, _ := strings.Cut(page, "The distance from a balanced cluster is ")
+		text, _, _ = strings.Cut(text, ".<")
+		return text
+	}
+	changed := 0
+	for said := false; !said; { // a busy machine may take longer to write than a plan is shown
+		_, before := get(t, server, address)
+		s.write(t, newTask(fmt.Sprintf("%032x", 1<<40+changed), "n-0")) // all on one instance
+		_, after := get(t, server, address)
+		if said = strings.Contains(after, old); said && distance(after) != distance(before) {
+			t.Errorf("the plan that was made before shows %s, not %s", distance(after), distance(before))
+		}
+		if changed++; changed == 100 {
+			t.Fatal("no page showed the plan that was made before the change")
+		}
+	}
+	fresh, _ := site(t, &console.StoreSource{Store: s.Store, Clock: s.source.Clock,
+		CapacityRows: s.source.CapacityRows, Groups: s.source.Groups}, "")
+	_, page := get(t, fresh, address)
+	want, end := distance(page), time.Now().Add(10*time.Second)
+	for page = old; strings.Contains(page, old); {
+		if _, page = get(t, server, address); time.Now().After(end) {
+			t.Fatal("no new plan")
+		}
+	}
+	if distance(page) != want {
+		t.Errorf("the new plan shows %s, want %s", distance(page), want)
 	}
 }
 

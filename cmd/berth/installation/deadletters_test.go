@@ -9,8 +9,27 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/cmd/berth/problem"
 	"berth/cmd/berth/whatif"
+	"berth/shared/handler"
 	"berth/shared/snapshot"
 )
+
+// The page and the command read the disconnect timeout that the installation has.
+func TestDisconnectTimeoutIsRead(t *testing.T) {
+	settings := handler.DefaultSettings()
+	settings.DisconnectTimeout = 90 * time.Second
+	i, end := runFolder(t, installation.Options{Data: t.TempDir(), Settings: &settings})
+	defer end()
+	server := httptest.NewServer(i.Server)
+	defer server.Close()
+	api, err := client.New(t.Context(), client.Endpoint{Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := whatif.ReadCapacity(t.Context(), api, "home")
+	if err != nil || k.DisconnectTimeout == nil || *k.DisconnectTimeout != settings.DisconnectTimeout {
+		t.Errorf("%+v, %v", k, err)
+	}
+}
 
 // What a function gave up is a problem of `berth status`, which reads it with the cluster's capacity.
 func TestDeadLettersAreAProblem(t *testing.T) {

@@ -171,8 +171,8 @@ func StuckSince(s *cluster.Service) (since time.Time, stuck bool) {
 	return since, stuck && s.Deployment.State == cluster.RolloutInProgress
 }
 
-// A service's tasks keep ending if at least KeepsEnding of its PRIMARY deployment have ended for one
-// reason within EndsFor.
+// A service's tasks keep ending if at least KeepsEnding of its PRIMARY deployment, or of one of its
+// task sets, have ended for one reason within EndsFor.
 const (
 	EndsFor     = 10 * time.Minute
 	KeepsEnding = 3
@@ -184,16 +184,18 @@ func HasExited(s *cluster.Service, t *cluster.Task) bool {
 		!t.Started.IsZero()
 }
 
-// isCrashing reports whether the service's tasks keep exiting by themselves. Their replacements may
-// run at the moment.
+// isCrashing reports whether the tasks of the service, or of one of its task sets, keep exiting by
+// themselves. Their replacements may run at the moment.
 func isCrashing(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) bool {
-	n := 0
-	for _, t := range snap.TasksOf(s.Short) {
-		if HasExited(s, t) && now.Sub(t.Stopped.Time()) <= EndsFor {
-			n++
+	return slices.ContainsFunc(s.Parts(), func(part *cluster.Service) bool {
+		n := 0
+		for _, t := range snap.TasksOf(s.Short) {
+			if HasExited(part, t) && now.Sub(t.Stopped.Time()) <= EndsFor {
+				n++
+			}
 		}
-	}
-	return n >= KeepsEnding
+		return n >= KeepsEnding
+	})
 }
 
 // Tasks returns the tasks of a cluster for which keep holds, by service and id.

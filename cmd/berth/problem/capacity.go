@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,8 +32,10 @@ func (f *finder) checkProviders() {
 		switch {
 		case p.HasFailedCreation():
 			f.addProvider(p, "cannot scale its group", p.GroupProblem, p.FailedAt, see)
-		case p.UpdateStatus == cluster.ProviderUpdateFailed || p.UpdateStatus == cluster.ProviderDeleteFailed:
-			f.addProvider(p, describeFailedChange(p), p.UpdateReason, p.FailedAt, see)
+		case p.UpdateStatus == cluster.ProviderUpdateFailed:
+			f.addProvider(p, "could not be changed", p.UpdateReason, p.FailedAt, see)
+		case p.UpdateStatus == cluster.ProviderDeleteFailed:
+			f.addProvider(p, "could not be deleted", p.UpdateReason, p.FailedAt, append(removeHelp(f, p), see)...)
 		case f.in.Capacity.Groups[p.Group] == nil:
 			f.addProvider(p, "has no group", fmt.Sprintf("Auto Scaling group %s does not exist, or cannot be read",
 				p.Group), groupMissingSince(f.in.Capacity, p), append(missingGroupHelp(f, p), see)...)
@@ -69,36 +72,84 @@ func updateCommand(f *finder, p *cluster.CapacityProvider, on bool) string {
 }
 
 // missingGroupHelp returns what may help a capacity provider whose group no longer exists. The provider works
-// again once there is a group of that name.
+// again once there is a group of that name; otherwise it can be removed.
 func missingGroupHelp(f *finder, p *cluster.CapacityProvider) []Help {
-	help := []Help{{"List the groups that exist: the provider works again once one is named " + p.Group, f.other(
-		"autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'")}}
-	names := slices.Sorted(maps.Keys(f.in.Capacity.Providers))
-	at := slices.IndexFunc(names, func(name string) bool {
-		other := f.in.Capacity.Providers[name]
-		return f.in.Capacity.Groups[other.Group] != nil && !other.HasFailedCreation()
-	})
-	if at < 0 {
-		return help
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.in.Snapshot.Services)) {
-		s := f.in.Snapshot.Services[name]
-		if s.Status != cluster.ServiceActive || s.HasTaskSets() || !slices.ContainsFunc(s.Providers,
-			func(share cluster.ProviderShare) bool { return share.Provider == p.Name }) {
-			continue
-		}
-		return append(help, Help{"Let service " + name + " use capacity provider " + names[at], f.aws(
-			"update-service --service %s --force-new-deployment --capacity-provider-strategy %s", name,
-			QuoteArgument(fields("capacityProvider", names[at], "weight", "1")))})
-	}
-	return help
+	return append([]Help{{"List the groups that exist: the provider works again once one is named " + p.Group, f.other(
+		"autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'")}},
+		removeHelp(f, p)...)
 }
 
-func describeFailedChange(p *cluster.CapacityProvider) string {
-	if p.UpdateStatus == cluster.ProviderDeleteFailed {
-		return "could not be deleted"
+// removeHelp returns the commands that take a provider out of the cluster and delete it, in their
+// order: first the services that use it get another one, and standalone tasks that do are stopped. The
+// last commands are missing where a user of the provider has no such command.
+func removeHelp(f *finder, p *cluster.CapacityProvider) (help []Help) {
+	uses := func(shares []cluster.ProviderShare) bool {
+		return slices.ContainsFunc(shares, func(s cluster.ProviderShare) bool { return s.Provider == p.Name })
 	}
-	return "could not be changed"
+	what, strategy := replacementOf(f, p)
+	isFree := true
+	for _, name := range slices.Sorted(maps.Keys(f.in.Snapshot.Services)) {
+		s := f.in.Snapshot.Services[name]
+		switch {
+		case s.Status == cluster.ServiceInactive || !uses(s.UsedProviders()):
+		case len(help) == listed, s.Status != cluster.ServiceActive, s.HasTaskSets(): // sets keep their strategy
+			isFree = false
+		default:
+			help = append(help, Help{"Let service " + name + " use " + what, f.aws("update-service --service %s "+
+				"--force-new-deployment --capacity-provider-strategy %s", name, strategy)})
+		}
+	}
+	var standalone []string
+	for t := range f.in.Snapshot.Tasks() {
+		if t.Service == "" && t.Rules != nil && !t.HasEnded() && uses(t.Rules.Providers) {
+			standalone = append(standalone, t.ID)
+		}
+	}
+	slices.Sort(standalone)
+	for _, id := range standalone[:min(len(standalone), listed)] {
+		help = append(help, Help{"Stop standalone task " + id, f.aws("stop-task --task %s", id)})
+	}
+	isFree = isFree && len(standalone) <= listed
+	of := f.in.Capacity.Attached
+	if !isFree || of == nil || !slices.Contains(of.Providers, p.Name) {
+		return help
+	}
+	names := slices.DeleteFunc(slices.Clone(of.Providers), func(name string) bool { return name == p.Name })
+	shares := slices.DeleteFunc(slices.Clone(of.Default),
+		func(s cluster.ProviderShare) bool { return s.Provider == p.Name })
+	return append(help, Help{"Take it out of the cluster", f.aws("put-cluster-capacity-providers "+
+		"--capacity-providers %s --default-capacity-provider-strategy %s", listArguments(names),
+		listArguments(strategyArguments(shares)))},
+		Help{"Then delete it", f.api("ecs delete-capacity-provider --capacity-provider " + QuoteArgument(p.Name))})
+}
+
+// replacementOf returns what services may use instead of a provider, in words and as the argument of a
+// strategy: another provider whose group exists, or if there is none, any instance.
+func replacementOf(f *finder, p *cluster.CapacityProvider) (what, strategy string) {
+	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.Providers)) {
+		other := f.in.Capacity.Providers[name]
+		if name != p.Name && f.in.Capacity.Groups[other.Group] != nil && !other.HasFailedCreation() {
+			return "capacity provider " + name, QuoteArgument(fields("capacityProvider", name, "weight", "1"))
+		}
+	}
+	return "any instance of the cluster", "'[]'"
+}
+
+// strategyArguments returns the shares of a strategy in the short syntax of the AWS CLI.
+func strategyArguments(shares []cluster.ProviderShare) (arguments []string) {
+	for _, s := range shares {
+		arguments = append(arguments, QuoteArgument(fields("capacityProvider", s.Provider,
+			"weight", strconv.Itoa(s.Weight), "base", strconv.Itoa(s.Base))))
+	}
+	return arguments
+}
+
+// listArguments returns arguments of the AWS CLI for a list; an empty list needs its own syntax.
+func listArguments(arguments []string) string {
+	if len(arguments) == 0 {
+		return "'[]'"
+	}
+	return strings.Join(arguments, " ")
 }
 
 // groupMissingSince returns when managed scaling first missed the provider's group; zero if it has not

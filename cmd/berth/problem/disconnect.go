@@ -18,11 +18,14 @@ type disconnected struct {
 	// replaceable are the tasks of REPLICA services that are replaced if this lasts, replacing those
 	// that are because it has. Nothing replaces standalone ones. Stopping ones were told to stop.
 	replaceable, replacing, standalone, stopping int
+	timeout                                      time.Duration
+	isDefault                                    bool // nobody said which timeout holds
 }
 
 // checkDisconnected reports instances whose agents are not connected.
 func checkDisconnected(f *finder) {
 	var d disconnected
+	d.timeout, d.isDefault = disconnectTimeout(&f.in)
 	for _, v := range f.in.Snapshot.Instances {
 		if v.Instance == nil || v.Status != cluster.InstanceActive || v.AgentConnected {
 			continue
@@ -40,7 +43,7 @@ func checkDisconnected(f *finder) {
 			case t.Service == "":
 				d.standalone++
 			case s != nil && s.Strategy == cluster.Daemon:
-			case !v.DisconnectedAt.IsZero() && f.in.Now.Sub(v.DisconnectedAt.Time()) > disconnectTimeout:
+			case !v.DisconnectedAt.IsZero() && f.in.Now.Sub(v.DisconnectedAt.Time()) > d.timeout:
 				d.replacing++
 			default:
 				d.replaceable++
@@ -63,9 +66,26 @@ func checkDisconnected(f *finder) {
 		Help{forgotten, f.aws("deregister-container-instance --force --container-instance %s", first)})
 }
 
-// disconnectTimeout is how long an agent may be disconnected before its tasks are replaced elsewhere,
-// in an installation that has not changed it.
-var disconnectTimeout = handler.DefaultSettings().DisconnectTimeout
+// disconnectTimeout returns how long an agent may be disconnected before its tasks are replaced
+// elsewhere, and whether that is the default because the asked Berth does not say.
+func disconnectTimeout(in *Input) (timeout time.Duration, isDefault bool) {
+	if in.Capacity == nil || in.Capacity.DisconnectTimeout == nil {
+		return handler.DefaultSettings().DisconnectTimeout, true
+	}
+	return *in.Capacity.DisconnectTimeout, false
+}
+
+// describeTimeout returns the timeout in minutes, or in seconds if it is not whole minutes.
+func (d *disconnected) describeTimeout() string {
+	text := whatif.CountNoun(int(d.timeout.Minutes()), "minute")
+	if d.timeout%time.Minute != 0 {
+		text = whatif.CountNoun(int(d.timeout.Seconds()), "second")
+	}
+	if d.isDefault {
+		return text + " (parameter LostAfterSeconds, unless it was changed)"
+	}
+	return text + " (parameter LostAfterSeconds)"
+}
 
 // String says what becomes of the instances and of the tasks there.
 func (d *disconnected) String() string {
@@ -73,14 +93,14 @@ func (d *disconnected) String() string {
 	if d.tasks == 0 {
 		return text + ", and none run there."
 	}
-	minutes := whatif.CountNoun(int(disconnectTimeout.Minutes()), "minute")
+	timeout := d.describeTimeout()
 	if n := d.replaceable; n > 0 {
 		text += fmt.Sprintf(". %s of services there %s replaced elsewhere once the agent has been disconnected for "+
-			"%s (parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
+			"%s", whatif.CountNoun(n, "task"), isOrAre(n), timeout)
 	}
 	if n := d.replacing; n > 0 {
 		text += fmt.Sprintf(". %s of services there %s being replaced elsewhere: the agent has been disconnected for "+
-			"more than %s (parameter LostAfterSeconds)", whatif.CountNoun(n, "task"), isOrAre(n), minutes)
+			"more than %s", whatif.CountNoun(n, "task"), isOrAre(n), timeout)
 	}
 	if n := d.stopping; n > 0 {
 		text += fmt.Sprintf(". %s told to stop there, and will when the agent returns", pastTense(n, "task"))

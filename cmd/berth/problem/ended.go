@@ -13,8 +13,8 @@ import (
 	"berth/shared/handler"
 )
 
-// ends are the tasks of a service's PRIMARY deployment that ended for one reason, as long as their
-// rows are kept.
+// ends are the tasks of a service's PRIMARY deployment, or of one of its task sets, that ended for one
+// reason, as long as their rows are kept.
 type ends []*cluster.Task
 
 // recent returns those that ended within [listing.EndsFor].
@@ -53,56 +53,86 @@ func (e ends) begin(s *cluster.Service, now time.Time) (begin time.Time, complet
 	return begin, !s.Deployment.CreatedAt.Before(known) || begin.Sub(known) > listing.EndsFor
 }
 
-// checkEnds reports tasks of the PRIMARY deployment that exit by themselves, that ECS refuses to
-// start, and that are replaced for their health, again and again. Failed starts are throttled, and
-// reported with the throttle.
+// checkEnds reports tasks of the PRIMARY deployment, or of a task set, that exit by themselves, that
+// ECS refuses to start, and that are replaced for their health, again and again. Failed starts are
+// throttled, and reported with the throttle.
 func (f serviceFinder) checkEnds(s *cluster.Service, c taskCounts) {
+	if !s.HasTaskSets() {
+		endFinder{f, s, "service " + s.Name, c}.check(s)
+		return
+	}
+	for _, part := range s.Parts() {
+		set := part.Deployment.ID
+		endFinder{f, s, describeTaskSet(s, set), f.countTasks(s, set)}.check(part)
+	}
+}
+
+// endFinder finds tasks that keep ending, of a service or of one of its task sets.
+type endFinder struct {
+	finder  serviceFinder
+	service *cluster.Service
+	owner   string // in words
+	counts  taskCounts
+}
+
+// check reports what keeps ending of a part of the service, see [cluster.Service.Parts].
+func (f endFinder) check(part *cluster.Service) {
 	var exits, refused, unhealthy ends
-	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
+	for _, t := range f.finder.in.Snapshot.TasksOf(part.Short) {
 		switch {
-		case !t.HasEnded() || t.Revision != s.Deployment.ID:
+		case !t.HasEnded() || t.Revision != part.Deployment.ID:
 		case t.WasRefused():
 			refused = append(refused, t)
-		case listing.HasExited(s, t):
+		case listing.HasExited(part, t):
 			exits = append(exits, t)
 		case t.StopCode == cluster.StopByScheduler && strings.Contains(t.Reason, "health checks"):
 			unhealthy = append(unhealthy, t)
 		}
 	}
-	f.addEnds(s, exits, TasksExit, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
-		return fmt.Sprintf("Tasks of service %s keep exiting.", s.Name),
-			fmt.Sprintf("%s of %s exited by themselves within the last 10 minutes, and %d of %d run now. %s",
-				whatif.CountNoun(len(recent), "task"), s.Deployment.TaskDefinition, c.running, s.Desired,
-				describeExit(last)), f.returnHelp(s)
+	runNow := fmt.Sprintf("and %d of %d run now.", f.counts.running, part.Desired)
+	f.add(part, exits, TasksExit, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
+		return fmt.Sprintf("Tasks of %s keep exiting.", f.owner),
+			fmt.Sprintf("%s of %s exited by themselves within the last 10 minutes, %s %s",
+				whatif.CountNoun(len(recent), "task"), part.Deployment.TaskDefinition, runNow,
+				describeExit(last)), f.replaceHelp(part)
 	})
-	f.addEnds(s, refused, StartsRefused, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
-		return fmt.Sprintf("ECS refuses to start tasks of service %s.", s.Name),
-			fmt.Sprintf("It refused %s within the last 10 minutes, and %d of %d run now. %s",
-				whatif.CountNoun(len(recent), "start"), c.running, s.Desired, sentence(last.Reason)),
-			f.startHelp(s.Deployment.TaskDefinition, last.Reason)
+	f.add(part, refused, StartsRefused, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
+		return fmt.Sprintf("ECS refuses to start tasks of %s.", f.owner),
+			fmt.Sprintf("It refused %s within the last 10 minutes, %s %s",
+				whatif.CountNoun(len(recent), "start"), runNow, describeReason(last.Reason)),
+			f.finder.startHelp(part.Deployment.TaskDefinition, last.Reason)
 	})
-	if c.unhealthy > 0 {
+	if f.counts.unhealthy > 0 {
 		return // the same problem, with the tasks that are unhealthy now
 	}
-	f.addEnds(s, unhealthy, TasksUnhealthy, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
-		return fmt.Sprintf("Tasks of service %s keep failing their health checks.", s.Name),
-			fmt.Sprintf("%s replaced for that within the last 10 minutes, and %d of %d run now. The last one: %s",
-				pastTense(len(recent), "task"), c.running, s.Desired, sentence(last.Reason)), f.returnHelp(s)
+	f.add(part, unhealthy, TasksUnhealthy, func(recent ends, last *cluster.Task) (what, why string, help []Help) {
+		return fmt.Sprintf("Tasks of %s keep failing their health checks.", f.owner),
+			fmt.Sprintf("%s replaced for that within the last 10 minutes, %s The last one: %s",
+				pastTense(len(recent), "task"), runNow, sentence(last.Reason)), f.replaceHelp(part)
 	})
 }
 
-// addEnds adds a problem if enough tasks ended lately, as describe puts it into words.
-func (f serviceFinder) addEnds(s *cluster.Service, e ends, kind Kind,
+// add adds a problem if enough tasks ended lately, as describe puts it into words.
+func (f endFinder) add(part *cluster.Service, e ends, kind Kind,
 	describe func(recent ends, last *cluster.Task) (what, why string, help []Help)) {
-	recent := e.recent(f.in.Now)
+	recent := e.recent(f.finder.in.Now)
 	if len(recent) < listing.KeepsEnding {
 		return
 	}
 	last := recent.last()
 	what, why, help := describe(recent, last)
-	begin, complete := e.begin(s, f.in.Now)
-	f.add(Problem{Kind: kind, Type: "service", Name: s.Name, Count: len(recent), What: what, Why: why,
-		SinceEarlier: !complete}, begin, append([]Help{f.stoppedHelp(last)}, help...)...)
+	begin, complete := e.begin(part, f.finder.in.Now)
+	f.finder.add(Problem{Kind: kind, Type: "service", Name: f.service.Name, Count: len(recent), What: what,
+		Why: why, SinceEarlier: !complete}, begin, append([]Help{f.finder.stoppedHelp(last)}, help...)...)
+}
+
+// replaceHelp returns what replaces tasks that do not work: the revision before, or another task set.
+func (f endFinder) replaceHelp(part *cluster.Service) []Help {
+	if !f.service.HasTaskSets() {
+		return f.finder.returnHelp(f.service)
+	}
+	return deployHelp(f.finder.finder, f.service, part.Deployment.ID, part.Deployment.TaskDefinition,
+		"Register a revision that works, and make a task set of it")
 }
 
 func pastTense(n int, noun string) string {
@@ -136,25 +166,6 @@ const exitKilled = 137
 func (f serviceFinder) stoppedHelp(t *cluster.Task) Help {
 	return Help{"See why the last one stopped", f.aws("describe-tasks --tasks %s "+
 		"--query 'tasks[].[stoppedReason,containers[].[name,exitCode,reason]]'", t.ID)}
-}
-
-// startHelp returns what shows why a task definition does not start: its image and its roles.
-func (f serviceFinder) startHelp(definition, reason string) []Help {
-	what := "See its images, roles and memory"
-	query := "executionRoleArn,taskRoleArn,containerDefinitions[].[name,image,memory]"
-	switch {
-	case strings.Contains(reason, "secret"), strings.Contains(reason, "ssm"):
-		what = "Check the secrets that it names, and that its execution role may read them"
-		query = "executionRoleArn,containerDefinitions[].[name,secrets,logConfiguration.secretOptions]"
-	case strings.Contains(reason, "CannotPull"):
-		what = "Check the name of its image"
-	case strings.Contains(reason, "ResourceInitialization"), strings.Contains(reason, "role"):
-		what = "Check its execution role"
-	case strings.Contains(reason, "OutOfMemory"):
-		what = "Check its memory"
-	}
-	return []Help{{what, f.api("ecs describe-task-definition --task-definition " + definition +
-		" --query 'taskDefinition.[" + query + "]'")}}
 }
 
 // returnHelp returns the command that brings back the last revision that completed, if it is another

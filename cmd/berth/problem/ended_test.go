@@ -255,3 +255,136 @@ func TestAStuckDeploymentIsTheStateOfItsService(t *testing.T) {
 		t.Errorf("%s after the deployment", got)
 	}
 }
+
+// A deployment that was rolled back is a problem until the next one, in the same words also when the
+// rows of its tasks are deleted.
+func TestARolledBackDeploymentStaysAProblem(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	w.service("web", 1, func(s *cluster.Service) {
+		s.Release = &cluster.Release{Status: cluster.DeploymentRollbackSuccessful, Target: "ecs-svc/3",
+			ReleaseResult: cluster.ReleaseResult{Failures: 3, Threshold: 3, Tripped: true, RollbackTo: "ecs-svc/2",
+				RollbackAt: noon, TargetDefinition: "next:7", LastFailure: "CannotPullContainerError: no such image"}}
+	})
+	w.task("web", 1, "n-1")
+	for _, at := range []time.Duration{time.Minute, time.Hour, 30 * 24 * time.Hour} {
+		w.input.Now = noon.Add(at)
+		all := w.find(t)
+		if len(all) != 1 || all[0].What != "The deployment of next:7 to service web was rolled back to web:1." ||
+			all[0].Why != "The circuit breaker counted 3 failed tasks, and its threshold is 3. "+
+				"Last failure: CannotPullContainerError: no such image." || !all[0].Since.Equal(noon) ||
+			!strings.HasSuffix(all[0].Help[len(all[0].Help)-1].Command, "--service web --task-definition next") {
+			t.Errorf("after %s: %+v", at, all)
+		}
+	}
+	s := w.services["web"]
+	s.Release = &cluster.Release{Status: cluster.DeploymentSuccessful, Target: "ecs-svc/4"}
+	if all := w.find(t); len(all) > 0 {
+		t.Errorf("after the next deployment: %+v", all)
+	}
+}
+
+// A deployment that alarms ended names them, since when they were in ALARM, and what shows them now.
+func TestDeploymentsThatAlarmsEnd(t *testing.T) {
+	const see = "aws cloudwatch describe-alarms --alarm-types MetricAlarm CompositeAlarm --alarm-names "
+	ended := func(change func(s *cluster.Service, r *cluster.Release)) func(w *world) {
+		return func(w *world) {
+			w.instance(1)
+			w.service("web", 1, func(s *cluster.Service) {
+				s.Release = &cluster.Release{Target: "ecs-svc/3", ReleaseResult: cluster.ReleaseResult{
+					Triggered: []string{"errors"}, TriggeredSince: noon, TargetDefinition: "web:2"}}
+				change(s, s.Release)
+			})
+			w.task("web", 1, "n-1")
+		}
+	}
+	rolledBack := func(_ *cluster.Service, r *cluster.Release) {
+		r.Status, r.RollbackTo, r.RollbackAt = cluster.DeploymentRollbackSuccessful, "ecs-svc/2", noon.Add(time.Minute)
+	}
+	const what = "The deployment of web:2 to service web was rolled back to web:1."
+	for _, c := range []situation{
+		{"RolledBack", ended(rolledBack), problem.DeploymentFailed, what,
+			"CloudWatch alarm errors was in ALARM, since 2026-11-21T12:00:00Z.", see + "errors --query"},
+		{"DeployAgain", ended(rolledBack), problem.DeploymentFailed, what, "",
+			"aws ecs update-service --cluster prod --service web --task-definition web"},
+		{"TwoAlarms", ended(func(s *cluster.Service, r *cluster.Release) {
+			rolledBack(s, r)
+			r.Triggered = []string{"5xx rate", "errors"}
+		}), problem.DeploymentFailed, what,
+			"CloudWatch alarms 5xx rate, errors were in ALARM, the first since 2026-11-21T12:00:00Z.",
+			see + "'5xx rate' errors --query"},
+		{"OfAnOlderBerth", ended(func(s *cluster.Service, r *cluster.Release) {
+			rolledBack(s, r)
+			r.TriggeredSince = time.Time{}
+		}), problem.DeploymentFailed, what, "CloudWatch alarm errors was in ALARM.", see + "errors --query"},
+		{"WithoutRollback", ended(func(s *cluster.Service, r *cluster.Release) {
+			s.Deployment.State, s.Deployment.Reason = cluster.RolloutFailed, "ECS deployment alarms: alarm detected."
+			r.Status = cluster.DeploymentStopped
+		}), problem.DeploymentFailed, "The deployment of web:1 to service web failed, and starts no more tasks.",
+			"CloudWatch alarm errors was in ALARM, since 2026-11-21T12:00:00Z.", see + "errors --query"},
+	} {
+		t.Run(c.name, c.check)
+	}
+}
+
+// What ECS says of a task that cannot start has a cause in words, and a command that shows it or ends it.
+func TestCausesOfFailedStarts(t *testing.T) {
+	const (
+		definition = "aws ecs describe-task-definition --task-definition web:1 --query "
+		fetch      = "ResourceInitializationError: unable to pull secrets or registry auth: execution resource " +
+			"retrieval failed: unable to retrieve secret from asm: service call has been retried 1 time(s): failed to " +
+			"fetch secret "
+		arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:db-AbCdEf"
+	)
+	for name, c := range map[string]struct{ reason, cause, command string }{
+		"NoLogGroup": {"ResourceInitializationError: failed to validate logger args: create stream has been retried 1 " +
+			"times: failed to create Cloudwatch log stream: ResourceNotFoundException: The specified log group does not exist",
+			"The log group that a container's logConfiguration names does not exist.",
+			`--output text); do aws logs create-log-group --log-group-name "$group"; done`},
+		"NoLogGroupByDocker": {"CannotStartContainerError: Error response from daemon: failed to initialize logging " +
+			"driver: failed to create Cloudwatch log stream: ResourceNotFoundException: The specified log group does not exist.",
+			"The log group that a container's logConfiguration names does not exist.", "aws logs create-log-group"},
+		"LoggerArguments": {"ResourceInitializationError: failed to validate logger args: AccessDeniedException",
+			"needs logs:CreateLogStream.", definition + "'taskDefinition.[executionRoleArn,containerDefinitions[].[name,logConf"},
+		"EFS": {"ResourceInitializationError: failed to invoke EFS utils commands to set up EFS volumes: stderr: " +
+			`Failed to resolve "fs-01234567.efs.us-east-1.amazonaws.com"`, "The instance cannot mount the EFS file system:",
+			"aws efs describe-mount-targets --file-system-id fs-01234567 "},
+		"EFSWithoutId": {"mount.nfs4: access denied by server", "The instance cannot mount the EFS file system:",
+			definition + "'taskDefinition.[taskRoleArn,volumes]'"},
+		"Volume": {"CannotCreateVolumeError: Error response from daemon: create data: VolumeDriver.Create: no such file",
+			"Docker or its volume plugin on the instance cannot create or mount a volume.",
+			definition + "'taskDefinition.[volumes,containerDefinitions[].[name,mountPoints]]'"},
+		"SecretDenied": {fetch + arn + " from secrets manager: AccessDeniedException: not authorized",
+			"The execution role may not read the secret or parameter, or not decrypt it with its key.",
+			"aws iam simulate-principal-policy --action-names secretsmanager:GetSecretValue --resource-arns " + arn +
+				` --policy-source-arn "$(aws ecs describe-task-definition --task-definition web:1 `},
+		"NoSecret": {fetch + arn + ": ResourceNotFoundException: Secrets Manager can't find the specified secret",
+			"The secret or parameter does not exist in this Region.", "secretsmanager describe-secret --secret-id " + arn},
+		"NoParameter": {"ResourceInitializationError: unable to pull secrets or registry auth: unable to retrieve secrets " +
+			"from ssm: invalid parameters: /shop/db", "The secret or parameter does not exist in this Region.",
+			"aws ssm get-parameters --names /shop/db "},
+		"SecretNotReached": {fetch + arn + ": RequestCanceled: request context canceled caused by: context deadline exceeded",
+			"The instance does not reach Secrets Manager or Systems Manager:", definition +
+				"'taskDefinition.[executionRoleArn,containerDefinitions[].[name,secrets"},
+		"Image": {"CannotPullContainerError: not found", "CannotPullContainerError: not found.", definition},
+	} {
+		throttled := func(w *world) {
+			w.instance(1)
+			w.service("web", 1)
+			w.task("web", 1, "n-1", ended(cluster.StopFailedToStart, c.reason, 0), unstarted)
+			w.rows = append(w.rows, &cluster.Throttle{Head: w.head(), Owner: "web-short", Service: "web",
+				Revisions: map[string]cluster.Backoff{"ecs-svc/2": {Step: 3, Failures: 3, Since: noon,
+					NextAttemptAt: tenPast.Add(time.Minute), Reason: c.reason}}})
+		}
+		t.Run(name, (&situation{"", throttled, problem.ServiceThrottled,
+			"Service web runs 0 of 1 task: its starts are throttled.", c.cause, c.command}).check)
+		failed := func(w *world) {
+			throttled(w)
+			s := w.services["web"]
+			s.Deployment.State, s.Release = cluster.RolloutFailed, &cluster.Release{Target: "ecs-svc/2",
+				ReleaseResult: cluster.ReleaseResult{Tripped: true, Failures: 3, Threshold: 3}}
+		}
+		t.Run(name+"WithABreaker", (&situation{"", failed, problem.DeploymentFailed,
+			"The deployment of web:1 to service web failed, and starts no more tasks.", c.cause, c.command}).check)
+	}
+}

@@ -274,3 +274,61 @@ func TestSinceWhen(t *testing.T) {
 		}
 	}
 }
+
+// A provider whose group is gone can be taken out of the cluster and deleted, after what uses it.
+func TestCommandsThatRemoveAProvider(t *testing.T) {
+	const (
+		groups = "aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName'"
+		remove = "aws ecs delete-capacity-provider --capacity-provider spot"
+		see    = "aws ecs describe-capacity-providers --capacity-providers spot"
+		put    = "aws ecs put-cluster-capacity-providers --cluster prod --capacity-providers "
+		take   = put + "two FARGATE --default-capacity-provider-strategy capacityProvider=two,weight=1,base=2"
+	)
+	share := func(name string, base int) cluster.ProviderShare {
+		return cluster.ProviderShare{Provider: name, Weight: 1, Base: base}
+	}
+	for name, c := range map[string]struct {
+		change func(w *world)
+		want   []string
+	}{
+		"Unused": {func(w *world) { w.services["web"].Providers = nil }, []string{groups, take, remove, see}},
+		"TheLastOne": {func(w *world) {
+			w.services["web"].Providers = nil
+			delete(w.input.Capacity.Providers, "two")
+			w.input.Capacity.Attached = &cluster.ClusterProviders{Providers: []string{"spot"}}
+		}, []string{groups, put + "'[]' --default-capacity-provider-strategy '[]'", remove, see}},
+		"UsedByAService": {func(*world) {}, []string{groups, "aws ecs update-service --cluster prod --service web " +
+			"--force-new-deployment --capacity-provider-strategy capacityProvider=two,weight=1", take, remove, see}},
+		"UsedByAServiceThatHasNoOther": {func(w *world) { w.input.Capacity.Groups = nil },
+			[]string{groups, "aws ecs update-service --cluster prod --service web " +
+				"--force-new-deployment --capacity-provider-strategy '[]'", take, remove, see}},
+		"UsedByATaskSet": {func(w *world) { w.services["web"].Controller = cluster.ExternalController },
+			[]string{groups, see}},
+		"UsedByAStandaloneTask": {func(w *world) {
+			w.services["web"].Providers = nil
+			w.task("web", 9, "", func(t *cluster.Task) {
+				t.Owner, t.Service, t.Last = "prod", "", ""
+				t.Rules = &cluster.Rules{Providers: []cluster.ProviderShare{share("spot", 0)}}
+			})
+		}, []string{groups, "aws ecs stop-task --cluster prod --task t-9", take, remove, see}},
+		"OfAnOlderBerth": {func(w *world) {
+			w.services["web"].Providers, w.input.Capacity.Attached = nil, nil
+		}, []string{groups, see}},
+		"DeletedWhileTheClusterHasIt": {func(w *world) {
+			w.services["web"].Providers = nil
+			w.input.Capacity.Providers["spot"].UpdateStatus = cluster.ProviderDeleteFailed
+		}, []string{take, remove, see}},
+	} {
+		w := onSpot()
+		w.input.Capacity.Providers["two"] = &cluster.CapacityProvider{Name: "two", Group: "other"}
+		w.input.Capacity.Groups = map[string]*cluster.AutoScalingGroup{"other": {Name: "other"}}
+		w.input.Capacity.Attached = &cluster.ClusterProviders{Providers: []string{"spot", "two", "FARGATE"},
+			Default: []cluster.ProviderShare{share("spot", 0), share("two", 2)}}
+		c.change(w)
+		all := w.find(t)
+		at := slices.IndexFunc(all, func(p problem.Problem) bool { return p.Kind == problem.ProviderFailed })
+		if at < 0 || !slices.Equal(commandsOf(all[at]), c.want) {
+			t.Errorf("%s: %+v, want the commands\n%s", name, all, strings.Join(c.want, "\n"))
+		}
+	}
+}

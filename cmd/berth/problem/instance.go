@@ -10,7 +10,6 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
-	"berth/shared/nodegroup"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 )
@@ -149,118 +148,6 @@ func untolerated(snap *snapshot.Snapshot, ids []string) string {
 		}
 	}
 	return ""
-}
-
-// checkDrains reports DRAINING instances whose tasks do not leave.
-func (f *finder) checkDrains() {
-	for _, id := range slices.Sorted(maps.Keys(f.in.Snapshot.Instances)) {
-		v := f.in.Snapshot.Instances[id]
-		if v.Instance == nil || v.Status != cluster.InstanceDraining {
-			continue
-		}
-		var reasons []string
-		var help []Help
-		for _, t := range v.Tasks {
-			reason, h := f.whyStays(t)
-			if reason != "" {
-				reasons = append(reasons, reason)
-			}
-			if h != nil && len(help) < 3 && !slices.Contains(help, *h) {
-				help = append(help, *h)
-			}
-		}
-		if len(reasons) == 0 {
-			continue
-		}
-		help = append(help, returnToService(f, v.Instance))
-		slices.Sort(reasons)
-		f.add(Problem{Kind: DrainWaits, Type: "instance", Name: id, Count: len(reasons),
-			What: fmt.Sprintf("The drain of instance %s waits for %s.", id, whatif.CountNoun(len(reasons), "task")),
-			Why:  sentence(listReasons(reasons))}, f.drainingSince(v.Instance), help...)
-	}
-}
-
-// returnToService returns what lets a draining instance take tasks again. What drains it by itself, an
-// upgrade or consolidation, would do so again.
-func returnToService(f *finder, i *cluster.Instance) Help {
-	if k := f.in.Capacity; k != nil {
-		for _, name := range slices.Sorted(maps.Keys(k.Updates)) {
-			if u := k.Updates[name]; !u.HasEnded() && u.RemovalOf(i.EC2InstanceID) != nil {
-				return Help{"See the steps of the upgrade that drains it", f.berth("upgrade %s", name)}
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(k.Histories)) {
-			for _, d := range k.Histories[name].Drains {
-				if d.Instance == i.ID && !d.Finished && !d.Cancelled {
-					return Help{"Switch off the consolidation that empties it, which lets it take tasks again",
-						f.berth("consolidate %s --off", name)}
-				}
-			}
-		}
-	}
-	return Help{"Let it take tasks again", f.aws(
-		"update-container-instances-state --status ACTIVE --container-instances %s", i.ID)}
-}
-
-// whyStays says why a task does not leave a DRAINING instance, empty if it will, and what would end
-// that.
-func (f *finder) whyStays(t *cluster.Task) (string, *Help) {
-	if t.IsActive() && f.isProtected(t) {
-		p := f.in.Snapshot.Protection(t.Owner, t.ID)
-		return fmt.Sprintf("task %s of service %s is protected until %s", t.ID, t.Service, formatTime(p.Until)),
-			&Help{"End the protection", f.aws("update-task-protection --no-protection-enabled --tasks %s",
-				t.ID)}
-	}
-	rows := nodegroup.NewRows()
-	v := f.in.Snapshot.Instances[t.Instance]
-	member := *v.Instance
-	member.EC2InstanceID = "one"
-	rows.Add(&member, f.in.Now)
-	rows.Add(t, f.in.Now)
-	if s := f.in.Snapshot.Services[t.Service]; s != nil && s.Short == t.Owner {
-		rows.Add(s, f.in.Now)
-	}
-	one := &cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{{ID: member.EC2InstanceID}}}
-	for _, m := range rows.Members(one) {
-		blocking := nodegroup.BlockingTasks(m, false, false)
-		switch {
-		case len(blocking) == 0:
-		case t.Service == "":
-			return blocking[0] + " belongs to no service, so nothing replaces it",
-				&Help{"Stop it", f.aws("stop-task --task %s", t.ID)}
-		default:
-			s := f.in.Snapshot.Services[t.Service]
-			if s == nil || s.Blocked != nil {
-				return blocking[0], &Help{"See service " + t.Service, f.berth("explain service %s", t.Service)}
-			}
-			return blocking[0], &Help{"Let service " + t.Service + " replace its tasks", f.percentages(s)}
-		}
-	}
-	return "", nil
-}
-
-// drainingSince returns when Berth first saw the instance DRAINING. For a row from before Berth noted
-// that, it is when an update or consolidation made it so; zero if somebody else did.
-func (f *finder) drainingSince(i *cluster.Instance) time.Time {
-	switch {
-	case !i.DrainingAt.IsZero():
-		return i.DrainingAt.Time()
-	case f.in.Capacity == nil:
-		return time.Time{}
-	}
-	for _, u := range f.in.Capacity.Updates {
-		if r := u.RemovalOf(i.EC2InstanceID); r != nil {
-			return r.DrainingAt
-		}
-	}
-	for _, h := range f.in.Capacity.Histories {
-		for _, d := range h.Drains {
-			if d.Instance == i.ID && !d.Finished {
-				return d.At
-			}
-		}
-	}
-	return time.Time{}
 }
 
 // listReasons joins the first reasons, and says how many more there are. One that several tasks have

@@ -48,7 +48,7 @@ var situations = []situation{
 		}
 	}, problem.ServiceShort, "Service web runs 4 of 5 tasks: no instance can take 1 more.",
 		"1 application on its maximum number of nodes (shop: 1 of 1), 1 insufficient CPU (needs 256 units, best free 0). " +
-			"Application shop has reached its maximumNodes: PutClusterConfiguration can raise it.",
+			"Application shop has reached its maximumNodes.",
 		"aws ecs update-service --cluster prod --service web --desired-count 4"},
 	{"AnApplicationWithItsCapacityOnTheNode", func(w *world) {
 		w.instance(1)
@@ -57,7 +57,7 @@ var situations = []situation{
 		w.task("web", 1, "n-1")
 	}, problem.ServiceShort, "Service web runs 1 of 2 tasks: no instance can take 1 more.",
 		"1 insufficient application capacity on the node (shop, connections: needs 10, best free 5). " +
-			"Application shop has reached its maximumNodeCapacity: PutClusterConfiguration can raise it.",
+			"Application shop has reached its maximumNodeCapacity.",
 		"aws ecs update-service --cluster prod --service web --desired-count 1"},
 	{"AnApplicationWithItsCapacityInAll", func(w *world) {
 		w.instance(1)
@@ -67,7 +67,7 @@ var situations = []situation{
 		w.task("web", 2, "n-1")
 	}, problem.ServiceShort, "Service web runs 2 of 3 tasks: no instance can take 1 more.",
 		"1 insufficient application capacity in all (shop, connections: needs 10, best free 5). " +
-			"Application shop has reached its totalApplicationCapacity: PutClusterConfiguration can raise it.",
+			"Application shop has reached its totalApplicationCapacity.",
 		"berth explain service web --cluster prod"},
 	{"AConstraintWithATypo", func(w *world) {
 		w.instance(1)

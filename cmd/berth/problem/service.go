@@ -38,9 +38,11 @@ func (c *taskCounts) isReplacing(s *cluster.Service) bool {
 	return s.Strategy == cluster.Replica && len(s.Older) > 0 && c.running-c.leaving >= s.Desired
 }
 
-func (f serviceFinder) countTasks(s *cluster.Service) (c taskCounts) {
+// countTasks counts the tasks of a service, or of one of its revisions if that is not empty.
+func (f serviceFinder) countTasks(s *cluster.Service, revision string) (c taskCounts) {
 	for _, t := range f.in.Snapshot.TasksOf(s.Short) {
 		switch {
+		case revision != "" && t.Revision != revision:
 		case !t.IsActive() || t.Instance == "":
 		case t.Last != cluster.TaskRunning:
 			c.starting = append(c.starting, t)
@@ -83,8 +85,8 @@ func unhealthyReason(t *cluster.Target) string {
 // reports the first that holds: a failed deployment, throttled starts or no room, slow starts. A
 // service whose starts are throttled and that has no room now has both problems.
 func (f serviceFinder) checkService(s *cluster.Service) {
-	c := f.countTasks(s)
-	short := s.Desired - c.running
+	c := f.countTasks(s, "")
+	short := s.WantedTasks() - c.running
 	failed, throttled := f.checkDeployment(s), f.checkThrottle(s, c)
 	switch {
 	case failed && short > 0, throttled && f.blocked[s.Name] == nil:
@@ -179,7 +181,7 @@ func describeDeadAgents(snap *snapshot.Snapshot, starting []*cluster.Task) strin
 // task yet.
 func (f serviceFinder) checkNames(s *cluster.Service) {
 	what := fmt.Sprintf("A rule of service %s names what no instance has.", s.Name)
-	if s.Strategy == cluster.Daemon && f.countTasks(s).running == 0 {
+	if s.Strategy == cluster.Daemon && f.countTasks(s, "").running == 0 {
 		what = fmt.Sprintf("DAEMON service %s runs on no instance: a rule names what none has.", s.Name)
 	}
 	for _, u := range f.names.CheckRules(allRules(f.in.Snapshot, s), knownProviders(&f.in, s)) {
@@ -281,7 +283,7 @@ func correctedStrategies(s *cluster.Service, u spelling.Unknown) string {
 
 // describeShort says how many tasks a service has.
 func (f serviceFinder) describeShort(s *cluster.Service, c taskCounts) string {
-	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.Desired, "task"))
+	return fmt.Sprintf("Service %s runs %d of %s.", s.Name, c.running, whatif.CountNoun(s.WantedTasks(), "task"))
 }
 
 func familyOf(definition string) string {
@@ -289,70 +291,14 @@ func familyOf(definition string) string {
 	return family
 }
 
-// checkDeployment reports a deployment that failed, or that was rolled back and not replaced since.
-func (f serviceFinder) checkDeployment(s *cluster.Service) bool {
-	r := s.Release
-	if s.Deployment.State == cluster.RolloutFailed {
-		f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, s.Deployment.Failed),
-			What: fmt.Sprintf("The deployment of %s to service %s failed, and starts no more tasks.",
-				s.Deployment.TaskDefinition, s.Name),
-			Why: f.describeFailure(s, r)}, s.Deployment.UpdatedAt,
-			slices.Concat(f.startHelp(s.Deployment.TaskDefinition, lastFailure(f.in.Snapshot, s)), f.returnHelp(s),
-				deployHelp(f.finder, s, s.Deployment.ID, s.Deployment.TaskDefinition,
-					"Register a revision that works, and deploy it"))...)
-		return true
-	}
-	if r == nil || r.RollbackAt.IsZero() || !r.Tripped && len(r.Triggered) == 0 {
-		return false
-	}
-	state := "was rolled back"
-	if !r.Status.HasEnded() {
-		state = "is being rolled back"
-	} else if r.Status == cluster.DeploymentRollbackFailed {
-		state = "failed, and so did its rollback"
-	}
-	target, family := "ECS deployment "+r.Target, s.Deployment.TaskDefinition
-	if was := f.definitionOf(s, r.Target); was != "" {
-		target, family = was, was
-	}
-	f.add(Problem{Kind: DeploymentFailed, Type: "service", Name: s.Name, Count: max(1, r.Failures),
-		What: fmt.Sprintf("The deployment of %s to service %s %s to %s.", target, s.Name, state,
-			s.Deployment.TaskDefinition),
-		Why: f.describeFailure(s, r)}, r.RollbackAt,
-		Help{"See why its tasks stopped", f.berth("events --service %s", s.Name)},
-		Help{"Deploy again once the cause is removed", f.aws("update-service --service %s --task-definition %s", s.Name,
-			familyOf(family))})
-	return false
-}
-
-// describeFailure says why a deployment failed: the circuit breaker's numbers, alarms, or the
-// recorded reason.
-func (f serviceFinder) describeFailure(s *cluster.Service, r *cluster.Release) string {
-	var why []string
-	if r != nil && r.Tripped {
-		why = append(why, fmt.Sprintf("The circuit breaker counted %s, and its threshold is %d.",
-			whatif.CountNoun(r.Failures, "failed task"), r.Threshold))
-	}
-	if r != nil && len(r.Triggered) > 0 {
-		why = append(why, fmt.Sprintf("Alarms: %s.", listNames(slices.Clone(r.Triggered))))
-	}
-	reason := s.Deployment.Reason
-	if r != nil && !r.RollbackAt.IsZero() {
-		reason = cmp.Or(r.RollbackReason, r.Reason)
-	}
-	if len(why) == 0 && reason != "" {
-		why = append(why, sentence(reason))
-	}
-	if last := lastFailure(f.in.Snapshot, s); last != "" {
-		why = append(why, "Last failure: "+sentence(last))
-	}
-	return cmp.Or(strings.Join(why, " "), "No reason was recorded.")
-}
-
-// lastFailed returns the service's last task that never ran, or nil if no such row exists any more.
-func lastFailed(snap *snapshot.Snapshot, s *cluster.Service) (last *cluster.Task) {
+// lastFailed returns the last task that never ran, of the service or of one of its revisions if that is
+// not empty. It is nil if no such row exists any more.
+func lastFailed(snap *snapshot.Snapshot, s *cluster.Service, revision string) (last *cluster.Task) {
 	for _, t := range snap.TasksOf(s.Short) {
-		if t.NeverRan() && (last == nil || t.Stopped.Time().After(last.Stopped.Time())) {
+		if !t.NeverRan() || revision != "" && t.Revision != revision {
+			continue
+		}
+		if last == nil || t.Stopped.Time().After(last.Stopped.Time()) {
 			last = t
 		}
 	}
@@ -360,7 +306,7 @@ func lastFailed(snap *snapshot.Snapshot, s *cluster.Service) (last *cluster.Task
 }
 
 func lastFailure(snap *snapshot.Snapshot, s *cluster.Service) string {
-	if last := lastFailed(snap, s); last != nil {
+	if last := lastFailed(snap, s, ""); last != nil {
 		return last.Reason
 	}
 	return ""

@@ -8,6 +8,11 @@ import (
 	"berth/shared/cluster"
 )
 
+// describeTaskSet names a task set of a service.
+func describeTaskSet(s *cluster.Service, id string) string {
+	return "task set " + id + " of service " + s.Name
+}
+
 // deployHelp returns what replaces a revision whose tasks do not work, and what says so. A service of
 // the deployment controller EXTERNAL gets another task set with the settings of the one that fails:
 // ECS refuses to update its task definition.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/cmd/berth/listing"
 	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
 )
@@ -64,5 +65,87 @@ func TestRemediesOfTaskSets(t *testing.T) {
 				t.Errorf("ECS refuses one of %q", got)
 			}
 		})
+	}
+}
+
+// Tasks that end, or never run, count for the task set that they belong to, also if it is not the
+// PRIMARY one, and the problem names it.
+func TestTasksOfATaskSetThatEnd(t *testing.T) {
+	external := func(change func(w *world)) func(w *world) {
+		return func(w *world) {
+			w.instance(1)
+			w.service("web", 2, func(s *cluster.Service) {
+				s.Controller = cluster.ExternalController
+				set := func(id string) cluster.Deployment {
+					return cluster.Deployment{Revision: cluster.Revision{ID: id, TaskDefinition: "web:1", CreatedAt: noon},
+						Set: &cluster.TaskSet{Scale: 50}}
+				}
+				s.SetTaskSets([]cluster.Deployment{set("ecs-svc/2"), set("ecs-svc/3")}, "ecs-svc/2")
+			})
+			for k, set := range []string{"ecs-svc/2", "ecs-svc/3"} {
+				w.task("web", k+1, "n-1", func(t *cluster.Task) { t.Revision = set })
+			}
+			change(w)
+		}
+	}
+	endOf := func(set, code, reason string, n int) func(w *world) {
+		return func(w *world) {
+			for k := range n {
+				w.task("web", 10+k, "n-1", ended(code, reason, time.Duration(k)*time.Minute),
+					func(t *cluster.Task) { t.Revision = set })
+			}
+		}
+	}
+	const replace = "aws ecs delete-task-set --cluster prod --service web --task-set ecs-svc/3 --force"
+	for _, c := range []situation{
+		{"Exits", external(endOf("ecs-svc/3", cluster.StopContainerExited, "exited", 3)), problem.TasksExit,
+			"Tasks of task set ecs-svc/3 of service web keep exiting.",
+			"3 tasks of web:1 exited by themselves within the last 10 minutes, and 1 of 1 run now.", replace},
+		{"Refused", external(endOf("ecs-svc/3", cluster.StopRefused, "no role", 3)), problem.StartsRefused,
+			"ECS refuses to start tasks of task set ecs-svc/3 of service web.",
+			"It refused 3 starts within the last 10 minutes, and 1 of 1 run now. No role.",
+			"aws ecs describe-task-definition --task-definition web:1"},
+		{"Unhealthy", external(endOf("ecs-svc/3", cluster.StopByScheduler, "failed container health checks", 3)),
+			problem.TasksUnhealthy, "Tasks of task set ecs-svc/3 of service web keep failing their health checks.",
+			"3 tasks were replaced for that within the last 10 minutes, and 1 of 1 run now.", replace},
+		{"Throttled", external(func(w *world) {
+			last := w.rows[len(w.rows)-1].(*cluster.Task) // of ecs-svc/3
+			last.Last, last.StopCode, last.Reason = cluster.TaskStopped, cluster.StopFailedToStart, "no image"
+			last.Stopped = cluster.At(noon)
+			w.rows = append(w.rows, &cluster.Throttle{Head: w.head(), Owner: "web-short", Service: "web",
+				Revisions: map[string]cluster.Backoff{"ecs-svc/3": {Step: 4, Failures: 1, NextAttemptAt: tenPast.Add(time.Hour)}}})
+		}), problem.ServiceThrottled, "Task set ecs-svc/3 of service web runs 0 of 1 task: its starts are throttled.",
+			"4 attempts in a row failed", "aws ecs describe-tasks --cluster prod --tasks t-2"},
+	} {
+		t.Run(c.name, c.check)
+	}
+	// Ends of different task sets are not added up.
+	w := newWorld()
+	external(func(w *world) {
+		endOf("ecs-svc/2", cluster.StopContainerExited, "exited", 2)(w)
+		w.task("web", 20, "n-1", ended(cluster.StopContainerExited, "exited", 0),
+			func(t *cluster.Task) { t.Revision = "ecs-svc/3" })
+	})(w)
+	if all := w.find(t); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A service is crashing in lists while the tasks of one of its task sets keep exiting.
+func TestAServiceWithACrashingTaskSetIsNotSteady(t *testing.T) {
+	w := newWorld()
+	w.instance(1)
+	w.service("web", 1, func(s *cluster.Service) {
+		s.Controller = cluster.ExternalController
+		s.SetTaskSets([]cluster.Deployment{{Revision: cluster.Revision{ID: "ecs-svc/3", TaskDefinition: "web:1"},
+			Set: &cluster.TaskSet{Scale: 100}}}, "")
+	})
+	for k := range 3 {
+		w.task("web", k+2, "n-1", ended(cluster.StopContainerExited, "exited", 0),
+			func(t *cluster.Task) { t.Revision = "ecs-svc/3" })
+	}
+	snap := w.snapshot(t)
+	if got := listing.NewService(snap, snap.Services["web"], w.input.Now).State; got != "crashing" {
+		t.Error(got)
 	}
 }

@@ -2,6 +2,7 @@ package problem
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/cmd/berth/listing"
@@ -11,12 +12,18 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// checkThrottle reports starts that are held back after failures.
-func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
+// checkThrottle reports starts that are held back after failures: of the first revision that has
+// some, and of each task set.
+func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) (throttled bool) {
 	for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(f.in.Snapshot, s, f.in.Now)).Revisions {
+		part, owner := s, "service "+s.Name
+		if s.HasTaskSets() {
+			part, owner = s.OfRevision(r.Deployment), describeTaskSet(s, r.Deployment)
+			c = f.countTasks(s, r.Deployment)
+		}
 		isDue := !r.NextAttemptAt.After(f.in.Now)
 		// Once the attempt is due, what stands in its way is room.
-		if isDue && (c.running >= s.Desired || s.Blocked != nil) || hasFailed(s, r.Deployment) {
+		if isDue && (c.running >= part.Desired || s.Blocked != nil) || hasFailed(s, r.Deployment) {
 			continue
 		}
 		next := "The next attempt is at " + formatTime(r.NextAttemptAt)
@@ -26,25 +33,29 @@ func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) bool {
 		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. %s.",
 			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
 		if r.Reason != "" {
-			why += " Last failure: " + sentence(r.Reason)
+			why += " Last failure: " + describeReason(r.Reason)
 		}
-		var help []Help
-		if last := lastFailed(f.in.Snapshot, s); last != nil {
-			help = append(help, f.stoppedHelp(last))
-		} else {
-			help = append(help, Help{"See the tasks that stopped", f.aws(
-				"list-tasks --service-name %s --desired-status STOPPED", s.Name)})
+		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, part.Desired-c.running),
+			What: sentence(fmt.Sprintf("%s runs %d of %s: its starts are throttled", owner, c.running,
+				whatif.CountNoun(part.Desired, "task"))), Why: why}, throttledSince(s, r), f.throttleHelp(s, r)...)
+		if throttled = true; !s.HasTaskSets() {
+			break
 		}
-		help = append(help, f.startHelp(r.TaskDefinition, r.Reason)...)
-		help = append(help, f.returnHelp(s)...)
-		help = append(help, deployHelp(f.finder, s, r.Deployment, r.TaskDefinition,
-			"Register a revision that works and deploy it, which ends the throttle")...)
-		f.add(Problem{Kind: ServiceThrottled, Type: "service", Name: s.Name, Count: max(1, s.Desired-c.running),
-			What: fmt.Sprintf("Service %s runs %d of %s: its starts are throttled.", s.Name, c.running,
-				whatif.CountNoun(s.Desired, "task")), Why: why}, throttledSince(s, r), help...)
-		return true
 	}
-	return false
+	return throttled
+}
+
+// throttleHelp returns what shows why the starts of a revision fail, and what replaces it.
+func (f serviceFinder) throttleHelp(s *cluster.Service, r berthapi.Throttle) (help []Help) {
+	if last := lastFailed(f.in.Snapshot, s, r.Deployment); last != nil {
+		help = append(help, f.stoppedHelp(last))
+	} else {
+		help = append(help, Help{"See the tasks that stopped", f.aws(
+			"list-tasks --service-name %s --desired-status STOPPED", s.Name)})
+	}
+	return slices.Concat(help, f.startHelp(r.TaskDefinition, r.Reason), f.returnHelp(s),
+		deployHelp(f.finder, s, r.Deployment, r.TaskDefinition,
+			"Register a revision that works and deploy it, which ends the throttle"))
 }
 
 // throttledSince returns when the starts of a revision began to fail: when Berth emitted that, or if

@@ -93,8 +93,9 @@ func failedUpdateHelp(f *finder, name string, u *cluster.Update) []Help {
 // checkWaiting reports an update that has waited for a while, with the tasks that keep its nodes
 // from getting empty.
 func (f *finder) checkWaiting(u *cluster.Update, see Help) {
-	since, help := u.WaitingSince, []Help{see}
+	since := u.WaitingSince
 	var reasons []string
+	var remedies []remedy
 	for _, r := range u.Removals {
 		if since.IsZero() || !r.StepSince.IsZero() && r.StepSince.Before(since) {
 			since = r.StepSince
@@ -104,9 +105,8 @@ func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 			continue
 		}
 		for _, t := range v.Tasks {
-			if why, h := f.whyStays(t); why != "" {
-				reasons = append(reasons, why)
-				help = append(help, *h)
+			if why, r := f.whyStays(t); why != "" {
+				reasons, remedies = append(reasons, why), append(remedies, r)
 			}
 		}
 	}
@@ -124,6 +124,5 @@ func (f *finder) checkWaiting(u *cluster.Update, see Help) {
 	}
 	f.add(Problem{Kind: UpgradeWaits, Type: "node group", Name: u.NodeGroup, Count: max(1, len(reasons)),
 		What: fmt.Sprintf("The upgrade of node group %s waits in its phase %q.", u.NodeGroup, u.Phase), Why: why},
-		since,
-		help[:min(len(help), 4)]...)
+		since, append([]Help{see}, listRemedies(f, remedies, 3)...)...)
 }

@@ -27,10 +27,16 @@ type Capacity struct {
 	Groups     map[string]*cluster.AutoScalingGroup
 	// Failures are the launches that failed lately, of the groups that are smaller than desired.
 	Failures map[string][]cluster.FailedLaunch
+	// Attached has the names of the cluster's providers, also of Fargate's, and its default strategy. It
+	// is nil if the cluster never had one, or if an older Berth does not say.
+	Attached *cluster.ClusterProviders
 	// Unattachable are the capacity providers that could not be created, and that no cluster has.
 	Unattachable []*cluster.CapacityProvider
 	// DeadLetters are the dead-letter queues that have messages, where known.
 	DeadLetters []operation.DeadLetters
+	// DisconnectTimeout is how long an agent may be disconnected before its tasks are replaced
+	// elsewhere (parameter LostAfterSeconds); nil if an older Berth does not say.
+	DisconnectTimeout *time.Duration
 	// At is the time of the scheduler's clock; zero if it is unknown.
 	At time.Time
 	// Generation changes with the cluster's rows; empty if it is unknown.
@@ -100,6 +106,9 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	}
 	k, names := NewCapacity(rows)
 	k.At, k.Generation, k.DeadLetters = out.At, out.Generation, out.DeadLetters
+	if seconds := out.LostAfterSeconds; seconds != nil {
+		k.DisconnectTimeout = new(time.Duration(*seconds * float64(time.Second)))
+	}
 	groups, err := c.AutoScalingGroups(ctx, names)
 	for _, g := range groups {
 		k.Groups[g.Name] = g
@@ -127,6 +136,8 @@ func NewCapacity(rows []state.Row) (k *Capacity, groups []string) {
 			}
 			k.Providers[r.Name] = r
 			groups = append(groups, r.Group)
+		case *cluster.ClusterProviders:
+			k.Attached = r
 		case *cluster.ScalingHistory:
 			k.Histories[r.Provider] = r
 		case *cluster.NodeGroup:

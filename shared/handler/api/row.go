@@ -81,6 +81,10 @@ func withoutOverrides(row state.Row) state.Row {
 // Now returns the time of the scheduler's clock.
 func (a *Rows) Now() time.Time { return a.Clock.Now() }
 
+// DisconnectTimeout returns how long an agent may be disconnected before its tasks are replaced
+// elsewhere.
+func (a *Rows) DisconnectTimeout() time.Duration { return a.Settings.DisconnectTimeout }
+
 // Generation returns the placement version and placement's last batch. Every change that placement
 // decides on reaches it through the stream, and each of its batches has a number.
 func (a *Rows) Generation(ctx context.Context, clusterName string) (string, error) {
@@ -97,9 +101,9 @@ func (a *Rows) Generation(ctx context.Context, clusterName string) (string, erro
 }
 
 // CapacityRows returns the rows that say where a cluster's instances come from: its capacity
-// providers, what managed scaling remembers of them, its node groups, and the last update of each
-// group's nodes. Providers that could not be created are among them, because no cluster can have
-// them, and whoever created one looks for it in the cluster that should.
+// providers and how they are attached, what managed scaling remembers of them, its node groups, and
+// the last update of each group's nodes. Providers that could not be created are among them, because
+// no cluster can have them, and whoever created one looks for it in the cluster that should.
 func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -118,6 +122,9 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 		if history != nil {
 			rows = append(rows, history)
 		}
+	}
+	if of.Attached.Rev > 0 {
+		rows = append(rows, &of.Attached)
 	}
 	all, err := handler.ListProviders(ctx, a.State)
 	if err != nil {

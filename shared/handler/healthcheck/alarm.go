@@ -174,7 +174,7 @@ func assessAlarms(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string
 	}
 	first := old == nil || old.Deployment != s.Deployment.ID
 	if !first {
-		next.Ignored, next.InAlarm = old.Ignored, slices.Clone(old.InAlarm)
+		next.Ignored, next.InAlarm, next.Since = old.Ignored, slices.Clone(old.InAlarm), old.Since
 	}
 	for _, name := range s.Alarms.Names {
 		a, here := alarms[name]
@@ -193,6 +193,9 @@ func assessAlarms(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string
 		}
 		if !slices.Contains(next.InAlarm, name) {
 			next.InAlarm = append(next.InAlarm, name)
+			if !a.Since.IsZero() && (next.Since.IsZero() || a.Since.Before(next.Since)) {
+				next.Since = a.Since
+			}
 		}
 	}
 	slices.Sort(next.InAlarm)

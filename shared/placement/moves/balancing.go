@@ -128,10 +128,16 @@ func (b *balancing) newSearchProblem() *rebalance.Problem {
 	p := b.problem
 	width := p.dimensionCount() + 1
 	out := &rebalance.Problem{Resources: make([]rebalance.Resource, width), Weights: rebalance.Weights{Task: 1},
-		Together: p.hasAffinity}
+		Together: p.hasAffinity, Instances: make([]rebalance.Instance, 0, len(p.instances)),
+		Tasks: make([]rebalance.Task, 0, len(p.tasks))}
+	// One allocation for all amounts: there are tens of thousands of tasks.
+	free := make([]int64, width*(3*len(p.instances)+len(p.tasks)))
+	amounts := func() (some []int64) {
+		some, free = free[:width:width], free[width:]
+		return some
+	}
 	for i := range p.instances {
-		x := rebalance.Instance{Capacity: make([]int64, width), Base: make([]int64, width),
-			Safety: make([]int64, width)}
+		x := rebalance.Instance{Capacity: amounts(), Base: amounts(), Safety: amounts()}
 		if p.hasAffinity {
 			x.Neighborhood = int32(i)
 		}
@@ -139,8 +145,8 @@ func (b *balancing) newSearchProblem() *rebalance.Problem {
 			c := p.cellIndex(int32(i), dim)
 			x.Capacity[dim], x.Base[dim], x.Safety[dim] = p.withoutReserved(c), p.load[c], unlimited
 		}
-		for _, free := range p.instances[i].gpus {
-			x.Capacity[width-1] += int64(free)
+		for _, unused := range p.instances[i].gpus {
+			x.Capacity[width-1] += int64(unused)
 		}
 		x.Safety[width-1] = unlimited
 		out.Instances = append(out.Instances, x)
@@ -148,7 +154,7 @@ func (b *balancing) newSearchProblem() *rebalance.Problem {
 	charge := moveCharge * searchScale / float64(max(1, len(p.tasks)))
 	for t := range p.tasks {
 		task := &p.tasks[t]
-		x := rebalance.Task{Service: task.owner, Start: task.initial, Needs: make([]int64, width),
+		x := rebalance.Task{Service: task.owner, Start: task.initial, Needs: amounts(),
 			Cost: int64(charge * (1 + chargePerUnit*float64(task.cost))), Fixed: !task.movable}
 		base := out.Instances[task.initial].Base
 		for _, a := range task.amounts {

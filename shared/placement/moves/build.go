@@ -237,6 +237,9 @@ func (p *problem) addScopedTasks(e *Planner, m Request, r *placement.Request, ow
 
 // isReplacing reports whether the task replaces one that is still there.
 func (e *Planner) isReplacing(t *cluster.Task) bool {
+	if t.Replaces == "" { // most tasks
+		return false
+	}
 	old := e.snap.Task(t.Owner, t.Replaces)
 	return old != nil && old.HoldsCapacity()
 }

@@ -49,8 +49,11 @@ func sortTasks(tasks []*cluster.Task) {
 		keys[n] = sortKey{binary.BigEndian.Uint64(prefix[:8]), binary.BigEndian.Uint64(prefix[8:]), t}
 	}
 	slices.SortFunc(keys, func(a, b sortKey) int {
-		if a.high != b.high || a.low != b.low {
-			return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
+		switch {
+		case a.high != b.high:
+			return cmp.Compare(a.high, b.high)
+		case a.low != b.low:
+			return cmp.Compare(a.low, b.low)
 		}
 		return cmp.Or(strings.Compare(a.task.ID, b.task.ID), strings.Compare(a.task.Owner, b.task.Owner))
 	})

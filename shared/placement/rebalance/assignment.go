@@ -41,7 +41,9 @@ func newAssignment(p *Problem) *assignment {
 		taskCosts: make([]int64, len(p.Tasks)), nothing: make([]int64, width),
 		rules: newServiceRules(p), on: make([][]int32, len(p.Instances)), position: make([]int32, len(p.Tasks)),
 		moved: newMovedTasks(p), spreads: newSpreadCounts(p),
+		startNeeds: make([]int64, 0, len(p.Tasks)*width),
 	}
+	a.reserveLists()
 	for i := range p.Instances {
 		for r := range width {
 			c := &a.cells[i*width+r]
@@ -81,6 +83,20 @@ func newAssignment(p *Problem) *assignment {
 		a.cost += a.loadCosts[i]
 	}
 	return a
+}
+
+// reserveLists makes the empty lists of the tasks on each instance, with room for those that start there.
+// One allocation for all of them is cheaper than thousands that grow.
+func (a *assignment) reserveLists() {
+	counts := make([]int32, len(a.on))
+	for t := range a.problem.Tasks {
+		counts[a.problem.Tasks[t].Start]++
+	}
+	all, from := make([]int32, len(a.problem.Tasks)), int32(0)
+	for i, n := range counts {
+		a.on[i] = all[from : from : from+n]
+		from += n
+	}
 }
 
 // needsOf returns what the task needs of each resource.

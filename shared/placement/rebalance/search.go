@@ -37,13 +37,12 @@ func Search(p *Problem, b Budget, seed uint64) (*Result, error) {
 		steps = s.anneal(b)
 	}
 	s.journal.copyBest(s.at)
-	result := newAssignment(p)
 	for t, to := range s.journal.copied {
-		if to != result.at[t] {
-			result.moveTask(int32(t), to)
+		if to != s.at[t] {
+			s.moveTask(int32(t), to)
 		}
 	}
-	return &Result{Instances: result.at, Before: before, After: result.cost, Moved: result.moved.all, Steps: steps}, nil
+	return &Result{Instances: s.at, Before: before, After: s.cost, Moved: s.moved.all, Steps: steps}, nil
 }
 
 // An annealing is a search that accepts what is worse with a probability that falls over time.

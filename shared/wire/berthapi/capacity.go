@@ -20,6 +20,9 @@ type CapacityOutput struct {
 	// Generation changes whenever placement has seen a change of the cluster. While it stays, whoever
 	// has read the rows of ListClusterRows after it need not read them again.
 	Generation string `json:"generation,omitempty"`
+	// LostAfterSeconds is the installation's parameter of that name: how long an agent may be
+	// disconnected before its tasks are replaced elsewhere.
+	LostAfterSeconds *float64 `json:"lostAfterSeconds,omitempty"`
 	// DeadLetters are the installation's dead-letter queues that have messages, where its queues are
 	// in its own process.
 	DeadLetters []operation.DeadLetters `json:"deadLetters,omitempty"`
@@ -42,7 +45,8 @@ func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*Capac
 	if err != nil {
 		return nil, err
 	}
-	out := &CapacityOutput{Rows: encoded, At: s.Resources.Rows.Now().UTC(), Generation: generation}
+	out := &CapacityOutput{Rows: encoded, At: s.Resources.Rows.Now().UTC(), Generation: generation,
+		LostAfterSeconds: new(s.Resources.Rows.DisconnectTimeout().Seconds())}
 	if s.Resources.DeadLetters != nil {
 		out.DeadLetters, err = s.Resources.DeadLetters(ctx)
 	}

@@ -56,6 +56,9 @@ type Rows interface {
 	Generation(ctx context.Context, clusterName string) (string, error)
 	// Now returns the time of the scheduler's clock, which may run faster than the caller's.
 	Now() time.Time
+	// DisconnectTimeout returns how long an agent may be disconnected before its tasks are replaced
+	// elsewhere (S11).
+	DisconnectTimeout() time.Duration
 }
 
 // UpdatePlans says what an update of a node group would do.
