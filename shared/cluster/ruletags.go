@@ -353,9 +353,9 @@ func CheckRebalancing(r *Rebalancing) error {
 			return Errorf(CodeInvalidParameter, "%s is %v, expected a fraction from 0 to 1.", name, share)
 		}
 	}
-	if (r.EmptyInstances > 0 || r.EmptyShare > 0) != (len(r.EmptyMetrics) > 0) || r.EmptyInstances > 0 &&
+	if (r.EmptyInstances > 0 || r.EmptyShare > 0) && len(r.EmptyMetrics) == 0 || r.EmptyInstances > 0 &&
 		r.EmptyShare > 0 {
-		return Errorf(CodeInvalidParameter, "To empty instances, name the metrics in emptyMetrics and one of "+
+		return Errorf(CodeInvalidParameter, "To empty instances, name the metrics in emptyMetrics and at most one of "+
 			"emptyInstances and emptyShare.")
 	}
 	return nil

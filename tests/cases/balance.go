@@ -15,7 +15,7 @@ import (
 const balanceSteps = 200_000
 
 // rebalancing returns what the case says about balancing: the metrics whose load is gathered, how
-// many nodes should have none of it, and whether these are over all domains.
+// many nodes should have none of it, or that thresholds decide, and whether these are over all domains.
 func (c *Config) rebalancing() *cluster.Rebalancing {
 	out := &cluster.Rebalancing{Enabled: true}
 	for metric, gathers := range c.Gathered {

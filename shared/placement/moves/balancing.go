@@ -30,6 +30,8 @@ type metricGoal struct {
 	apart []bool // instances that no movable task with the metric could use
 	count int    // of the others
 	mean  float64
+	// packs says that load is gathered on ever fewer instances, without a number of instances to empty.
+	packs bool
 }
 
 // searchScale is what a distance of 1 costs in the search, which counts in whole numbers. Squares
@@ -115,11 +117,76 @@ func (b *balancing) addMetrics() {
 				out.mean += float64(p.load[p.cellIndex(int32(i), dim)])
 			}
 		}
+		out.packs = g.Gather && g.Weight > 0 && b.goals.EmptyCount == 0 && b.goals.EmptyShare == 0 && out.count > 1
 		if out.mean > 0 {
 			out.mean /= float64(out.count)
 			b.metrics = append(b.metrics, out)
 		}
 	}
+}
+
+// emptyWanted returns how many of the instances that can use a gathered metric should have no load of
+// these metrics.
+func (b *balancing) emptyWanted() int {
+	usable := 0
+	for i := range b.problem.instances {
+		if b.isGatheredOn(int32(i)) {
+			usable++
+		}
+	}
+	if b.goals.EmptyShare > 0 {
+		return int(b.goals.EmptyShare * float64(usable))
+	}
+	return min(b.goals.EmptyCount, usable)
+}
+
+// isGatheredOn reports whether the instance can use a gathered metric.
+func (b *balancing) isGatheredOn(i int32) bool {
+	return slices.ContainsFunc(b.metrics, func(g metricGoal) bool { return g.Gather && !g.apart[i] })
+}
+
+// scatterWeight returns what the square roots of a packed metric's loads are multiplied by, so that their sum
+// falls by the weight of empty instances on the way from even loads to all load on one instance.
+func (b *balancing) scatterWeight(g *metricGoal) float64 {
+	return b.goals.Empty / (float64(g.count) - math.Sqrt(float64(g.count)))
+}
+
+// isScattered reports whether load of a packed metric should be gathered: in some fault or upgrade domain each
+// instance has load, and the fullest has at most as many times that of the emptiest as the metric's threshold
+// says. A threshold of 1 always gathers, one of 0 or less never (Service Fabric, "Defragmentation").
+func (b *balancing) isScattered(g *metricGoal, loads []int64) bool {
+	threshold := 1.0
+	if t, set := b.planner.snap.Configuration.Balancing[g.Name]; set {
+		threshold = t
+	}
+	if threshold == 1 || threshold <= 0 {
+		return threshold > 0
+	}
+	type extremes struct {
+		least, most int64
+		count       int
+	}
+	domains := map[string]extremes{}
+	for i := range b.problem.instances {
+		if g.apart[i] {
+			continue
+		}
+		view := b.problem.instances[i].view
+		for _, name := range []string{"f" + view.FaultDomain(), "u" + view.UpgradeDomain()} {
+			d, known := domains[name]
+			if d.most = max(d.most, loads[i]); !known || loads[i] < d.least {
+				d.least = loads[i]
+			}
+			d.count++
+			domains[name] = d
+		}
+	}
+	for _, d := range domains {
+		if d.count > 1 && d.least > 0 && float64(d.most) <= threshold*float64(d.least) {
+			return true
+		}
+	}
+	return false
 }
 
 // newSearchProblem translates the problem. The dimensions are the resources; the last one is GPUs
@@ -214,6 +281,10 @@ func (b *balancing) addSearchGoals(out *rebalance.Problem) {
 			out.Evens = append(out.Evens, rebalance.Evenness{Resource: g.dim, Mean: g.mean, Apart: g.apart,
 				Weight: g.Weight * searchScale / float64(g.count)})
 		}
+		if g.packs {
+			out.Evens = append(out.Evens, rebalance.Evenness{Resource: g.dim, Mean: g.mean, Apart: g.apart, Few: true,
+				Weight: b.scatterWeight(g) * searchScale})
+		}
 		weight := 0.0
 		for i := range p.instances {
 			c := p.cellIndex(int32(i), g.dim)
@@ -301,41 +372,63 @@ func (b *balancing) groupings() (out [spreadKinds][]int32) {
 	return out
 }
 
-// instancesToEmpty returns the instances that should have no load of the gathered metrics: those
-// with the least, of the fault domain with the fewest of them if these should be over many.
+// instancesToEmpty returns the instances that should have no load of the gathered metrics: those whose tasks
+// are the least costly to move and, of these, those with the least load. If they should be over many domains,
+// each next one is of the fault domain with the fewest of them and, of these, of such an upgrade domain.
 func (b *balancing) instancesToEmpty() map[int32]bool {
 	out := map[int32]bool{}
 	type candidate struct {
 		i    int32
+		cost int
 		load float64
 	}
 	var candidates []candidate
-	for i := range b.problem.instances {
-		load, usable := b.gatheredLoad(int32(i)), false
-		for n := range b.metrics {
-			usable = usable || b.metrics[n].Gather && !b.metrics[n].apart[i]
-		}
-		if usable {
-			candidates = append(candidates, candidate{int32(i), load})
+	for i := range int32(len(b.problem.instances)) {
+		if b.isGatheredOn(i) {
+			candidates = append(candidates, candidate{i, b.costToEmpty(i), b.gatheredLoad(i)})
 		}
 	}
-	slices.SortStableFunc(candidates, func(x, y candidate) int { return cmp.Compare(x.load, y.load) })
-	inDomain := map[string]int{}
-	for range min(b.goals.EmptyCount, len(candidates)) {
+	slices.SortStableFunc(candidates, func(x, y candidate) int {
+		return cmp.Or(cmp.Compare(x.cost, y.cost), cmp.Compare(x.load, y.load))
+	})
+	inFault, inUpgrade := map[string]int{}, map[string]int{}
+	for range b.emptyWanted() {
 		best := 0
-		for n, c := range candidates {
-			fewer := inDomain[b.problem.instances[c.i].view.FaultDomain()] <
-				inDomain[b.problem.instances[candidates[best].i].view.FaultDomain()]
-			if b.goals.EmptyOverDomains && fewer {
+		for n := range candidates {
+			view, than := b.problem.instances[candidates[n].i].view, b.problem.instances[candidates[best].i].view
+			if b.goals.EmptyOverDomains && cmp.Or(
+				cmp.Compare(inFault[view.FaultDomain()], inFault[than.FaultDomain()]),
+				cmp.Compare(inUpgrade[view.UpgradeDomain()], inUpgrade[than.UpgradeDomain()])) < 0 {
 				best = n
 			}
 		}
-		out[candidates[best].i] = true
-		inDomain[b.problem.instances[candidates[best].i].view.FaultDomain()]++
+		i := candidates[best].i
+		out[i] = true
+		inFault[b.problem.instances[i].view.FaultDomain()]++
+		inUpgrade[b.problem.instances[i].view.UpgradeDomain()]++
 		candidates = slices.Delete(candidates, best, best+1)
 	}
 	return out
 }
+
+// costToEmpty returns what the move costs of the tasks on the instance with load of gathered metrics are above
+// Low. A task that stays costs more than any that may move.
+func (b *balancing) costToEmpty(i int32) (cost int) {
+	for _, t := range b.problem.instances[i].tasks {
+		task := &b.problem.tasks[t]
+		loads := slices.ContainsFunc(b.metrics, func(g metricGoal) bool { return g.Gather && task.amountOf(g.dim) > 0 })
+		switch {
+		case loads && !task.movable:
+			cost += stayingCost
+		case loads:
+			cost += max(0, task.cost-1)
+		}
+	}
+	return cost
+}
+
+// stayingCost is more than the move costs of an instance's tasks add up to.
+const stayingCost = 1_000_000
 
 // gatheredLoad returns the load of gathered metrics on the instance, in multiples of their means.
 func (b *balancing) gatheredLoad(i int32) (load float64) {
