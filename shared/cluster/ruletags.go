@@ -370,8 +370,8 @@ type LoadScaling struct {
 	Lower     float64 `json:"l"`
 	Upper     float64 `json:"u"`
 	Increment int     `json:"s"`
-	// The count stays from Min to Max; a Max of -1 is the number of instances that could run the
-	// tasks.
+	// The count stays from Min to Max. With a Max of -1 it rises to the number of instances that could
+	// run the tasks at most, and may be above that otherwise.
 	Min             int `json:"a"`
 	Max             int `json:"z"`
 	IntervalSeconds int `json:"i"` // from one look at the load to the next

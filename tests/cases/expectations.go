@@ -77,6 +77,7 @@ var expectations = map[string]check{
 	"balance_load":        expectValue((*session).loadsAfterBalance),
 	"balance_empty_least": checkLeastEmpty,
 	"balance_apart":       expectSet((*session).apartAfterBalance),
+	"scaled":              expectValue((*session).scaledTarget),
 	"config_rejected":     expectValue((*session).configurationRefused),
 }
 
