@@ -125,8 +125,8 @@ func (s *annealing) moveOneForTwo(t int32) {
 	if len(s.on[here]) < 2 || len(s.on[home]) == 0 || s.problem.Together {
 		return
 	}
-	u := s.on[here][s.random.below(len(s.on[here]))]
-	x := s.on[home][s.random.below(len(s.on[home]))]
+	u := s.on[here][s.pairing.below(len(s.on[here]))]
+	x := s.on[home][s.pairing.below(len(s.on[home]))]
 	if u == t || s.start[u] != home || s.start[x] != home || s.fixed != nil && s.fixed[x] {
 		return
 	}
