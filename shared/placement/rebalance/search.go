@@ -61,7 +61,8 @@ type annealing struct {
 func newAnnealing(p *Problem, seed uint64) *annealing {
 	a := newAssignment(p)
 	return &annealing{
-		assignment: a, random: generator{seed}, pairing: generator{seed}, journal: journal{best: a.cost}, tasks: newTaskOrder(p),
+		assignment: a, random: generator{seed}, pairing: generator{seed},
+		journal: journal{best: a.cost}, tasks: newTaskOrder(p),
 		following: map[int32]int32{},
 	}
 }
