@@ -242,8 +242,9 @@ type Rebalancing struct {
 	// moved away.
 	SafetyLevels map[string]float64 `json:"s,omitempty"`
 	// EmptyMetrics are the metrics whose load is gathered on few instances instead of evened out,
-	// until EmptyInstances instances, or EmptyShare of them, have none. With EmptyOverDomains these
-	// are in as many fault domains as possible.
+	// until EmptyInstances instances, or EmptyShare of those that can use the metrics, have none. With
+	// EmptyOverDomains these are in as many fault and upgrade domains as possible. Without either
+	// number, load is gathered while the loads of a domain are within the metric's balancing threshold.
 	EmptyMetrics     []string `json:"e,omitempty"`
 	EmptyInstances   int      `json:"ec,omitempty"`
 	EmptyShare       float64  `json:"es,omitempty"`

@@ -353,9 +353,9 @@ func CheckRebalancing(r *Rebalancing) error {
 			return Errorf(CodeInvalidParameter, "%s is %v, expected a fraction from 0 to 1.", name, share)
 		}
 	}
-	if (r.EmptyInstances > 0 || r.EmptyShare > 0) != (len(r.EmptyMetrics) > 0) || r.EmptyInstances > 0 &&
+	if (r.EmptyInstances > 0 || r.EmptyShare > 0) && len(r.EmptyMetrics) == 0 || r.EmptyInstances > 0 &&
 		r.EmptyShare > 0 {
-		return Errorf(CodeInvalidParameter, "To empty instances, name the metrics in emptyMetrics and one of "+
+		return Errorf(CodeInvalidParameter, "To empty instances, name the metrics in emptyMetrics and at most one of "+
 			"emptyInstances and emptyShare.")
 	}
 	return nil
@@ -370,8 +370,8 @@ type LoadScaling struct {
 	Lower     float64 `json:"l"`
 	Upper     float64 `json:"u"`
 	Increment int     `json:"s"`
-	// The count stays from Min to Max; a Max of -1 is the number of instances that could run the
-	// tasks.
+	// The count stays from Min to Max. With a Max of -1 it rises to the number of instances that could
+	// run the tasks at most, and may be above that otherwise.
 	Min             int `json:"a"`
 	Max             int `json:"z"`
 	IntervalSeconds int `json:"i"` // from one look at the load to the next

@@ -15,8 +15,8 @@ type LoadScale struct {
 
 // ScaleByLoad returns the desired count by the average load of the tasks: below the lower threshold
 // it falls by the increment, above the upper one it rises, and it stays within the bounds.
-// instances is the upper bound if the service names none. Without tasks there is no average, and
-// only the bounds count.
+// instances is the upper bound if the service names none: the count rises to it at most, and may be above it
+// otherwise. Without tasks there is no average, and only the bounds count.
 func ScaleByLoad(l *cluster.LoadScaling, desired int, loads []int64, instances int) LoadScale {
 	next, why := desired, ""
 	if len(loads) > 0 {
@@ -35,8 +35,10 @@ func ScaleByLoad(l *cluster.LoadScaling, desired int, loads []int64, instances i
 		}
 	}
 	most := l.Max
-	if most < 0 {
+	if most < 0 && next > desired {
 		most = max(instances, l.Min)
+	} else if most < 0 {
+		most = max(next, l.Min)
 	}
 	switch bounded := min(max(next, l.Min), most); {
 	case bounded == desired:

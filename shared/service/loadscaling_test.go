@@ -23,21 +23,23 @@ func TestScaleByLoad(t *testing.T) {
 		why       string
 		instances int
 	}{
-		"Between":         {l, 3, []int64{10, 20}, 3, "", 9},
-		"AtLower":         {l, 4, []int64{10, 10}, 4, "", 9},
-		"AtUpper":         {l, 4, []int64{20, 20}, 4, "", 9},
-		"Above":           {l, 3, []int64{20, 21}, 5, "average load of m is 20.5, above 20", 9},
-		"Below":           {l, 5, []int64{10, 9}, 3, "average load of m is 9.5, below 10", 9},
-		"UpToMax":         {l, 5, []int64{21}, 6, "above 20", 9},
-		"DownToMin":       {l, 3, []int64{0}, 2, "below 10", 9},
-		"AtMax":           {l, 6, []int64{99}, 6, "", 9},
-		"AtMin":           {l, 2, []int64{0}, 2, "", 9},
-		"FewerThanMin":    {l, 0, nil, 2, "from 2 to 6", 9},
-		"MoreThanMax":     {l, 9, []int64{15}, 6, "from 2 to 6", 9},
-		"NoTasks":         {l, 3, nil, 3, "", 9},
-		"ToTheInstances":  {unbounded, 3, []int64{21}, 4, "above 20", 4},
-		"NoInstanceFits":  {unbounded, 2, []int64{21}, 2, "", 0},
-		"MoreThanOnThese": {unbounded, 7, []int64{15}, 4, "from 2 to 4", 4},
+		"Between":               {l, 3, []int64{10, 20}, 3, "", 9},
+		"AtLower":               {l, 4, []int64{10, 10}, 4, "", 9},
+		"AtUpper":               {l, 4, []int64{20, 20}, 4, "", 9},
+		"Above":                 {l, 3, []int64{20, 21}, 5, "average load of m is 20.5, above 20", 9},
+		"Below":                 {l, 5, []int64{10, 9}, 3, "average load of m is 9.5, below 10", 9},
+		"UpToMax":               {l, 5, []int64{21}, 6, "above 20", 9},
+		"DownToMin":             {l, 3, []int64{0}, 2, "below 10", 9},
+		"AtMax":                 {l, 6, []int64{99}, 6, "", 9},
+		"AtMin":                 {l, 2, []int64{0}, 2, "", 9},
+		"FewerThanMin":          {l, 0, nil, 2, "from 2 to 6", 9},
+		"MoreThanMax":           {l, 9, []int64{15}, 6, "from 2 to 6", 9},
+		"NoTasks":               {l, 3, nil, 3, "", 9},
+		"ToTheInstances":        {unbounded, 3, []int64{21}, 4, "above 20", 4},
+		"NoInstanceFits":        {unbounded, 2, []int64{21}, 2, "", 0},
+		"MoreThanOnThese":       {unbounded, 7, []int64{15}, 7, "", 4},
+		"DownToMoreThanOnThese": {unbounded, 7, []int64{9}, 5, "below 10", 4},
+		"UpFromMoreThanOnThese": {unbounded, 7, []int64{21}, 4, "above 20", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := service.ScaleByLoad(&c.scaling, c.desired, c.loads, c.instances)

@@ -60,8 +60,9 @@ func (d *defragmentation) add(section, metric, value string) error {
 }
 
 // apply sets what the sections say, and returns the paths of what does not count: of metrics that
-// are not gathered, of all metrics if none has a number of empty nodes, and where metrics differ, of
-// all but the largest number. A number of nodes is larger than a share.
+// are not gathered, of all metrics if the only numbers of empty nodes are 0, and where metrics differ, of
+// all but the largest number. A number of nodes is larger than a share. Without any number, the metrics'
+// balancing thresholds say when load is gathered.
 func (d *defragmentation) apply(c *cluster.Configuration) (unused [][]string) {
 	var metrics []string
 	most, overDomains := 0.0, false
@@ -81,7 +82,7 @@ func (d *defragmentation) apply(c *cluster.Configuration) (unused [][]string) {
 			unused = append(unused, []string{domainSection, metric})
 		}
 	}
-	if most == 0 {
+	if most == 0 && len(d.empty) > 0 || len(metrics) == 0 {
 		for _, metric := range metrics {
 			unused = append(unused, []string{gatheredSection, metric})
 		}

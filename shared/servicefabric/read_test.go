@@ -133,7 +133,9 @@ func TestReadsDefragmentation(t *testing.T) {
 		"BesideBalancing": {settings([]string{"PlacementAndLoadBalancing", "LoadBalancingEnabled", "true"},
 			[]string{"DefragmentationMetrics", "A", "true"}, []string{empty, "A", "2"}),
 			&cluster.Rebalancing{Enabled: true, EmptyMetrics: []string{"A"}, EmptyInstances: 2}, nil},
-		"NoNumber": {settings([]string{"DefragmentationMetrics", "A", "true"}), nil,
+		"NoNumber": {settings([]string{"DefragmentationMetrics", "A", "true"}),
+			&cluster.Rebalancing{EmptyMetrics: []string{"A"}}, nil},
+		"None": {settings([]string{"DefragmentationMetrics", "A", "true"}, []string{empty, "A", "0"}), nil,
 			[]string{"DefragmentationMetrics/A"}},
 	} {
 		t.Run(name, func(t *testing.T) {

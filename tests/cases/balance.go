@@ -15,7 +15,7 @@ import (
 const balanceSteps = 200_000
 
 // rebalancing returns what the case says about balancing: the metrics whose load is gathered, how
-// many nodes should have none of it, and whether these are over all domains.
+// many nodes should have none of it, or that thresholds decide, and whether these are over all domains.
 func (c *Config) rebalancing() *cluster.Rebalancing {
 	out := &cluster.Rebalancing{Enabled: true}
 	for metric, gathers := range c.Gathered {
@@ -85,6 +85,57 @@ func checkLeastBalanceMoves(s *session, data json.RawMessage) error {
 	return nil
 }
 
+// checkMostBalanceMoves checks that at most so many tasks move.
+func checkMostBalanceMoves(s *session, data json.RawMessage) error {
+	var most int
+	if err := decodeExpectation(data, &most); err != nil {
+		return err
+	}
+	if n, err := s.countBalanceMoves(); err != nil || n > most {
+		return fmt.Errorf("%d moves, want at most %d: %w", n, most, err)
+	}
+	return nil
+}
+
+// expectBalanceEnds returns a check of one end of every move that balances the cluster: whether it is in a set
+// of nodes is what the check wants.
+func expectBalanceEnds(end func(relocation) string, within bool) check {
+	return func(s *session, data json.RawMessage) error {
+		var nodes []string
+		if err := decodeExpectation(data, &nodes); err != nil {
+			return err
+		}
+		r, err := s.planBalance()
+		if err != nil {
+			return err
+		}
+		for _, m := range r.moves {
+			if slices.Contains(nodes, end(m)) != within {
+				return fmt.Errorf("the end %s of %s: in %v is %t, want %t", end(m), m, nodes, !within, within)
+			}
+		}
+		return nil
+	}
+}
+
+// checkLoadBetween checks that the load of each node is between two numbers after the moves.
+func checkLoadBetween(s *session, data json.RawMessage) error {
+	var limits [2]int64
+	if err := decodeExpectation(data, &limits); err != nil {
+		return err
+	}
+	loads, err := s.loadsAfterBalance()
+	if err != nil {
+		return err
+	}
+	for name, load := range loads {
+		if load < limits[0] || load > limits[1] {
+			return fmt.Errorf("%s has %d, want from %d to %d: %v", name, load, limits[0], limits[1], loads)
+		}
+	}
+	return nil
+}
+
 // loadsAfterBalance returns the load of each node after the moves, of all metrics together.
 func (s *session) loadsAfterBalance() (map[string]int64, error) {
 	r, err := s.planBalance()
@@ -101,26 +152,42 @@ func (s *session) loadsAfterBalance() (map[string]int64, error) {
 	return out, nil
 }
 
+// emptyAfterBalance returns the nodes that have no load after the moves.
+func (s *session) emptyAfterBalance() ([]Node, error) {
+	loads, err := s.loadsAfterBalance()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(s.c.Nodes), func(n Node) bool { return loads[n.Name] > 0 }), nil
+}
+
+func (s *session) countEmpty() (int, error) {
+	empty, err := s.emptyAfterBalance()
+	return len(empty), err
+}
+
 // checkLeastEmpty checks that at least so many nodes have no load after the moves.
 func checkLeastEmpty(s *session, data json.RawMessage) error {
 	var least int
 	if err := decodeExpectation(data, &least); err != nil {
 		return err
 	}
-	loads, err := s.loadsAfterBalance()
-	if err != nil {
-		return err
-	}
-	empty := 0
-	for _, n := range loads {
-		if n == 0 {
-			empty++
-		}
-	}
-	if empty < least {
-		return fmt.Errorf("%d nodes are empty, want at least %d", empty, least)
+	if n, err := s.countEmpty(); err != nil || n < least {
+		return fmt.Errorf("%d nodes are empty, want at least %d: %w", n, least, err)
 	}
 	return nil
+}
+
+// countEmptyDomains returns in how many domains there are empty nodes after the moves.
+func (s *session) countEmptyDomains(domain func(n Node) *string) (int, error) {
+	empty, err := s.emptyAfterBalance()
+	names := map[string]bool{}
+	for _, n := range empty {
+		if name := domain(n); name != nil {
+			names[*name] = true
+		}
+	}
+	return len(names), err
 }
 
 // apartAfterBalance returns the partitions with a replica that is not beside one of the partition

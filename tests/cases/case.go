@@ -28,6 +28,7 @@ type Case struct {
 	Add      *int      `json:"replicas_to_add"`
 	Drop     int       `json:"replicas_to_drop"`
 	Config   Config    `json:"config"`
+	Scaling  *Scaling  `json:"scaling"`
 	// Affinity names, by partition, the partition that its replicas have to be beside.
 	Affinity map[string]string `json:"affinity"`
 	// Applications have limits; ApplicationOf names, by partition, the one that it belongs to.
@@ -264,4 +265,4 @@ func decode(file string, data []byte) entry {
 }
 
 var kinds = strings.Fields("constraint_expr placement fault_domain upgrade_domain quorum capacity buffer overbooking loadmove " +
-	"affinity application balancing defragmentation")
+	"affinity application balancing defragmentation scaling")

@@ -58,13 +58,26 @@ var expectations = map[string]check{
 			err := s.planRepair()
 		return r.countPlaced(), err
 	}),
-	"balanced":            checkBalanced,
-	"balance_moves":       expectValue((*session).countBalanceMoves),
-	"balance_moves_least": checkLeastBalanceMoves,
-	"balance_moved":       expectSet((*session).balanceMoved),
+	"balanced":                checkBalanced,
+	"balance_moves":           expectValue((*session).countBalanceMoves),
+	"balance_moves_least":     checkLeastBalanceMoves,
+	"balance_moves_most":      checkMostBalanceMoves,
+	"balance_moved":           expectSet((*session).balanceMoved),
+	"balance_from_any_of":     expectBalanceEnds(func(r relocation) string { return r.From }, true),
+	"balance_to_any_of":       expectBalanceEnds(func(r relocation) string { return r.To }, true),
+	"balance_forbidden_nodes": expectBalanceEnds(func(r relocation) string { return r.To }, false),
+	"balance_load_between":    checkLoadBetween,
+	"balance_empty":           expectValue((*session).countEmpty),
+	"balance_empty_fault_domains": expectValue(func(s *session) (int, error) {
+		return s.countEmptyDomains(func(n Node) *string { return n.Fault })
+	}),
+	"balance_empty_upgrade_domains": expectValue(func(s *session) (int, error) {
+		return s.countEmptyDomains(func(n Node) *string { return n.Upgrade })
+	}),
 	"balance_load":        expectValue((*session).loadsAfterBalance),
 	"balance_empty_least": checkLeastEmpty,
 	"balance_apart":       expectSet((*session).apartAfterBalance),
+	"scaled":              expectValue((*session).scaledTarget),
 	"config_rejected":     expectValue((*session).configurationRefused),
 }
 

@@ -137,7 +137,7 @@ func (s *session) violatedRules() ([]string, error) {
 	names := map[placement.Rule]string{
 		placement.RuleCapacity: "capacity", placement.RulePlacement: "placement_constraint", placement.RuleFault: "fd",
 		placement.RuleUpgrade: "ud", placement.RuleOccupied: "replica_exclusion",
-		placement.RuleAffinity: "affinity",
+		placement.RuleAffinity: "affinity", placement.RuleApplication: "application",
 	}
 	out := []string{}
 	for _, v := range r.broken {

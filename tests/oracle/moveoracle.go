@@ -246,18 +246,21 @@ func (o *MoveOracle) scoreTasks(out []int64, forbid func(int)) {
 	}
 }
 
-// isApart reports whether the n-th task has no task of its parent beside it.
+// isApart reports whether the n-th task has no task of its parent beside it. Where the parent has none at all,
+// only a child that looks for an instance is bound.
 func (o *MoveOracle) isApart(n int, at []int) bool {
 	parent := o.Owners[o.counted[n].Owner].Spec.Affinity
 	if parent == "" || !o.givesTasks(at[n]) {
 		return false
 	}
+	nowhere := true
 	for m, t := range o.counted {
 		if t.Owner == parent && at[m] == at[n] {
 			return false
 		}
+		nowhere = nowhere && t.Owner != parent && (t.Owner != o.counted[n].Owner || o.start[m] >= 0)
 	}
-	return true
+	return !nowhere
 }
 
 // Order returns the parts of a score in the order of their weight. If newcomers are to be placed,

@@ -59,6 +59,21 @@ func (p *problem) linkOwners(numbers map[string]int32) {
 	}
 }
 
+// unlinkParentless frees the children of parents without any task: there is nothing that they could be beside, so
+// no rule is broken, and they may move. New tasks of such a child still wait for the parent.
+func unlinkParentless(p *problem) {
+	for o := range p.owners {
+		owner := &p.owners[o]
+		if owner.parent == noParent || len(p.owners[owner.parent].tasks) > 0 || slices.ContainsFunc(owner.tasks,
+			func(t int32) bool { return p.tasks[t].initial < 0 }) {
+			continue
+		}
+		siblings := &p.owners[owner.parent].children
+		*siblings = slices.DeleteFunc(*siblings, func(child int32) bool { return child == int32(o) })
+		owner.parent = noParent
+	}
+}
+
 // isApartAt reports whether a task of the owner would be apart on the instance. On a draining or
 // disconnected instance nothing counts as broken.
 func isApartAt(s *assignment, owner, i int32) bool {

@@ -54,6 +54,28 @@ func attached(owner, parent string) *placement.Spec {
 	return &placement.Spec{Owner: owner, Affinity: parent, Strategies: packed(owner).Strategies}
 }
 
+// Children of a parent without any task break no rule, and may leave an instance that they overload. A new one
+// waits for the parent.
+func TestChildrenWithoutAParentAreFree(t *testing.T) {
+	rows := []state.Row{oracle.Instance("a", oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100)),
+		oracle.Instance("b", oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100))}
+	for id, load := range map[string]int64{"t1": 60, "t2": 50} {
+		rows = append(rows, oracle.Task(id, "a", func(t *cluster.Task) {
+			t.Owner, t.Reported = "child", map[string]int64{"m": load}
+		}))
+	}
+	m, child := movers(packed("web"), attached("child", "web")), attached("child", "web")
+	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).PlanMoves(m)
+	if len(p.Violations) != 1 || p.Violations[0].Rule != placement.RuleCapacity || len(p.Moves) != 1 {
+		t.Errorf("%+v, expected that one task leaves a, and that no affinity is broken", p)
+	}
+	room := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).MakeRoom(
+		placement.Request{Spec: child, Count: 1, Target: 3}, m)
+	if len(room.Places) > 0 {
+		t.Errorf("a new task comes to %v, expected that it waits", room.Places)
+	}
+}
+
 func TestAffinityIsRepaired(t *testing.T) {
 	instance := func(id string, options ...oracle.Option) *cluster.Instance {
 		return oracle.Instance(id, append([]oracle.Option{oracle.Metric("m", 100)}, options...)...)

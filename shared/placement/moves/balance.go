@@ -43,9 +43,11 @@ type Goals struct {
 	// Zones, Domains and Instances weigh how a service's tasks are spread over these, if the
 	// service wants that.
 	Zones, Domains, Instances float64
-	// EmptyCount is how many instances should have no load of the gathered metrics, over many fault
-	// domains if EmptyOverDomains is set.
+	// EmptyCount is how many instances should have no load of the gathered metrics, or EmptyShare which
+	// share of those that can use them, over many fault and upgrade domains if EmptyOverDomains is set. If
+	// both are 0, load is gathered while the loads of a domain are within the metric's threshold.
 	EmptyCount       int
+	EmptyShare       float64
 	EmptyOverDomains bool
 	Empty            float64 // the weight of empty instances
 }
@@ -88,15 +90,7 @@ func (p *Planner) GoalsOf() *Goals {
 			out.Metrics = append(out.Metrics, MetricGoal{Name: name, Safety: safety, Gather: gathered[name]})
 		}
 	}
-	out.EmptyCount, out.EmptyOverDomains = r.EmptyInstances, r.EmptyOverDomains
-	if r.EmptyShare > 0 {
-		for _, v := range p.snap.InstancesByIndex() {
-			if v != nil && v.Instance != nil && v.IsAvailable() {
-				out.EmptyCount++
-			}
-		}
-		out.EmptyCount = int(r.EmptyShare * float64(out.EmptyCount))
-	}
+	out.EmptyCount, out.EmptyShare, out.EmptyOverDomains = r.EmptyInstances, r.EmptyShare, r.EmptyOverDomains
 	return out
 }
 
@@ -195,7 +189,7 @@ func (b *balancing) unimprovable() (sum float64) {
 		}
 	}
 	for n := range b.metrics {
-		if !crowded[n] {
+		if !crowded[n] && !b.metrics[n].packs {
 			sum += b.tally.metricPart(n)
 		}
 	}

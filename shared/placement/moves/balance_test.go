@@ -412,6 +412,77 @@ func TestEmptiedInstancesAreOverDomains(t *testing.T) {
 	}
 }
 
+// Load is gathered without a number of instances to empty while, in some fault domain, all instances have load
+// and the fullest at most as many times that of the emptiest as the metric's threshold.
+func TestGathersWithinTheThreshold(t *testing.T) {
+	for name, c := range map[string]struct {
+		threshold float64
+		tasks     [4]int // of a and b in one fault domain, c and d in another
+		empty     int    // after the moves; 0 if there are none
+	}{
+		"Always":          {1, [4]int{1, 3, 1, 3}, 3},
+		"WithinThreshold": {3, [4]int{1, 3, 0, 4}, 3},
+		"AboveThreshold":  {2, [4]int{1, 3, 1, 3}, 0},
+		"OneIsEmpty":      {3, [4]int{0, 3, 0, 4}, 0},
+		"SwitchedOff":     {0, [4]int{2, 2, 2, 2}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := []state.Row{oracle.Configuration(cluster.Configuration{
+				Balancing:   map[string]float64{"m": c.threshold},
+				Rebalancing: &cluster.Rebalancing{EmptyMetrics: []string{"m"}}})}
+			for n, id := range []string{"a", "b", "c", "d"} {
+				rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100),
+					oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprint("fd:/", n/2))))
+				for k := range c.tasks[n] {
+					rows = append(rows, oracle.Task(fmt.Sprint("t", id, k), id, oracle.Load(10)))
+				}
+			}
+			p := planBalance(t, rows, movers(packed("web")), 20_000, 1)
+			if len(p.Moves) > 0 != (c.empty > 0) || c.empty > 0 && p.After.Empty != c.empty {
+				t.Errorf("%d instances are empty after %v, expected %d", p.After.Empty, p.Moves, c.empty)
+			}
+		})
+	}
+}
+
+// Of the instances that could be emptied, those are whose tasks cost the least to move, even with more load.
+func TestEmptiesWhatIsCheapToMove(t *testing.T) {
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{
+		Rebalancing: &cluster.Rebalancing{EmptyMetrics: []string{"m"}, EmptyInstances: 1}})}
+	for id, load := range map[string]int64{"a": 10, "b": 15, "c": 12} {
+		rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100)),
+			oracle.Task("t"+id, id, oracle.Load(load)))
+	}
+	r := movers(packed("web"))
+	r.Cost = func(t *cluster.Task) cluster.MoveCost {
+		if t.Instance == "b" {
+			return cluster.CostLow
+		}
+		return cluster.CostHigh
+	}
+	if p := planBalance(t, rows, r, 20_000, 1); len(p.Moves) != 1 || p.Moves[0].From != "b" {
+		t.Errorf("%+v, expected that b is emptied", p.Moves)
+	}
+}
+
+// A share of instances to empty is one of those that tasks with the metric may use.
+func TestShareOfUsableInstances(t *testing.T) {
+	rows := []state.Row{oracle.Configuration(cluster.Configuration{
+		Rebalancing: &cluster.Rebalancing{EmptyMetrics: []string{"m"}, EmptyShare: 0.5}})}
+	spec := packed("web")
+	for n, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		rows = append(rows, oracle.Instance(id, oracle.CPU(8192), oracle.Memory(16384), oracle.Metric("m", 100)))
+		if n < 2 {
+			rows = append(rows, oracle.Task("t"+id, id, oracle.Load(10)))
+		} else if n > 3 {
+			spec.Avoid = append(spec.Avoid, id)
+		}
+	}
+	if p := planBalance(t, rows, movers(spec), 20_000, 1); len(p.Moves) > 0 || p.Before.EmptyWanted != 2 {
+		t.Errorf("%+v, expected no move: two of the four usable instances are empty", p)
+	}
+}
+
 // Only the load of metrics that are gathered says which instance is emptied.
 func TestEmptiedInstancesByTheGatheredMetric(t *testing.T) {
 	load := func(m, n int64) oracle.TaskOption {

@@ -68,6 +68,9 @@ func genBalance(t *rapid.T) *balanceOracle {
 	w.goals.Zones, w.goals.Domains = weight.Draw(t, "zones"), weight.Draw(t, "domains")
 	w.goals.Instances, w.goals.Empty = weight.Draw(t, "instances"), weight.Draw(t, "empty")
 	w.goals.EmptyCount = rapid.IntRange(0, 10).Draw(t, "empty instances")
+	if w.goals.EmptyCount == 0 {
+		w.goals.EmptyShare = rapid.SampledFrom([]float64{0, 0, 0.5}).Draw(t, "empty share")
+	}
 	w.goals.EmptyOverDomains = rapid.Bool().Draw(t, "over domains")
 	return w
 }
@@ -98,6 +101,29 @@ type measuredMetric struct {
 	moves.MetricGoal
 	loads map[string]int64 // per instance that counts
 	mean  float64
+	packs bool // gathered without a number of instances to empty
+}
+
+// isScattered reports whether all instances of some domain have load, and the fullest at most as many times that
+// of the emptiest as the threshold says, or whether the threshold is 1.
+func (w *balanceOracle) isScattered(m *measuredMetric) bool {
+	threshold, set := w.Config.Balancing[m.Name]
+	if !set {
+		threshold = 1
+	}
+	within := map[string][]int64{}
+	for id, load := range m.loads {
+		i := w.FindInstance(id)
+		within["fault "+i.FaultDomain()] = append(within["fault "+i.FaultDomain()], load)
+		within["upgrade "+i.UpgradeDomain()] = append(within["upgrade "+i.UpgradeDomain()], load)
+	}
+	for _, loads := range within {
+		least := slices.Min(loads)
+		if threshold > 0 && len(loads) > 1 && least > 0 && float64(slices.Max(loads)) <= threshold*float64(least) {
+			return true
+		}
+	}
+	return threshold == 1
 }
 
 func (w *balanceOracle) measureMetrics() (out []measuredMetric) {
@@ -126,6 +152,7 @@ func (w *balanceOracle) measureMetrics() (out []measuredMetric) {
 		if m.mean > 0 && (g.Weight > 0 || g.Safety > 0 || g.Gather) {
 			m.Weight /= max(highest, 1e-300)
 			if m.Gather {
+				m.packs = m.Weight > 0 && len(m.loads) > 1 && w.goals.EmptyCount == 0 && w.goals.EmptyShare == 0
 				m.Weight = 0
 			}
 			out = append(out, m)
@@ -183,7 +210,7 @@ func (w *balanceOracle) measure() (out moves.Balance) {
 	for _, m := range w.measureMetrics() {
 		x := moves.MetricBalance{Name: m.Name, Mean: m.mean}
 		var list []int64
-		squares, above, n, first := 0.0, 0.0, float64(len(m.loads)), m.mean
+		squares, above, roots, n, first := 0.0, 0.0, 0.0, float64(len(m.loads)), m.mean
 		if w.means != nil {
 			first = w.means[m.Name]
 		}
@@ -193,6 +220,7 @@ func (w *balanceOracle) measure() (out moves.Balance) {
 		means[m.Name] = first
 		for id, load := range m.loads {
 			list = append(list, load)
+			roots += math.Sqrt(float64(load) / first)
 			squares += (float64(load) - m.mean) / first * (float64(load) - m.mean) / first
 			i := w.FindInstance(id)
 			limit, _ := o.Limits(i, m.Name)
@@ -211,6 +239,10 @@ func (w *balanceOracle) measure() (out moves.Balance) {
 		x.Min, x.Max = slices.Min(list), slices.Max(list)
 		x.Balanced = placement.AssessBalance(w.Config, m.Name, m.Weight, list).Balanced
 		w.parts[m.Name] = m.Weight*x.Deviation + 4*x.Unsafe
+		if m.packs {
+			x.Balanced = !w.isScattered(&m)
+			w.parts[m.Name] += w.goals.Empty * (roots - math.Sqrt(n)) / (n - math.Sqrt(n))
+		}
 		out.Metrics = append(out.Metrics, x)
 	}
 	w.means = means
@@ -232,7 +264,11 @@ func (w *balanceOracle) measure() (out moves.Balance) {
 				out.Empty++
 			}
 		}
-		if out.EmptyWanted = min(w.goals.EmptyCount, len(w.Instances)); out.EmptyWanted > 0 {
+		out.EmptyWanted = min(w.goals.EmptyCount, len(candidates))
+		if w.goals.EmptyShare > 0 {
+			out.EmptyWanted = int(w.goals.EmptyShare * float64(len(candidates)))
+		}
+		if out.EmptyWanted > 0 {
 			w.parts["to empty"] = w.goals.Empty * float64(max(0, out.EmptyWanted-out.Empty)) / float64(out.EmptyWanted)
 		}
 	}
@@ -254,7 +290,7 @@ func (w *balanceOracle) unimprovable() (sum float64) {
 				most = max(most, tasks[t.Instance])
 			}
 		}
-		if most < 2 {
+		if most < 2 && !m.packs {
 			sum += w.parts[m.Name]
 		}
 	}
@@ -478,8 +514,8 @@ func TestGoalsOf(t *testing.T) {
 	again := *rows[0].(*cluster.Configuration).Rebalancing
 	again.EmptyShare = 0.5
 	rows[0] = oracle.Configuration(cluster.Configuration{Rebalancing: &again})
-	if g := read(); g.EmptyCount != 3 { // half of one and the five that are available
-		t.Errorf("%d are to be empty", g.EmptyCount)
+	if g := read(); g.EmptyShare != 0.5 {
+		t.Errorf("a share of %v is to be empty", g.EmptyShare)
 	}
 }
 

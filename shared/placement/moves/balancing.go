@@ -30,6 +30,8 @@ type metricGoal struct {
 	apart []bool // instances that no movable task with the metric could use
 	count int    // of the others
 	mean  float64
+	// packs says that load is gathered on ever fewer instances, without a number of instances to empty.
+	packs bool
 }
 
 // searchScale is what a distance of 1 costs in the search, which counts in whole numbers. Squares
@@ -115,6 +117,7 @@ func (b *balancing) addMetrics() {
 				out.mean += float64(p.load[p.cellIndex(int32(i), dim)])
 			}
 		}
+		out.packs = g.Gather && g.Weight > 0 && b.goals.EmptyCount == 0 && b.goals.EmptyShare == 0 && out.count > 1
 		if out.mean > 0 {
 			out.mean /= float64(out.count)
 			b.metrics = append(b.metrics, out)
@@ -220,6 +223,10 @@ func (b *balancing) addSearchGoals(out *rebalance.Problem) {
 			out.Evens = append(out.Evens, rebalance.Evenness{Resource: g.dim, Mean: g.mean, Apart: g.apart,
 				Weight: g.Weight * searchScale / float64(g.count)})
 		}
+		if g.packs {
+			out.Evens = append(out.Evens, rebalance.Evenness{Resource: g.dim, Mean: g.mean, Apart: g.apart, Few: true,
+				Weight: b.scatterWeight(g) * searchScale})
+		}
 		weight := 0.0
 		for i := range p.instances {
 			c := p.cellIndex(int32(i), g.dim)
@@ -305,52 +312,6 @@ func (b *balancing) groupings() (out [spreadKinds][]int32) {
 		}
 	}
 	return out
-}
-
-// instancesToEmpty returns the instances that should have no load of the gathered metrics: those
-// with the least, of the fault domain with the fewest of them if these should be over many.
-func (b *balancing) instancesToEmpty() map[int32]bool {
-	out := map[int32]bool{}
-	type candidate struct {
-		i    int32
-		load float64
-	}
-	var candidates []candidate
-	for i := range b.problem.instances {
-		load, usable := b.gatheredLoad(int32(i)), false
-		for n := range b.metrics {
-			usable = usable || b.metrics[n].Gather && !b.metrics[n].apart[i]
-		}
-		if usable {
-			candidates = append(candidates, candidate{int32(i), load})
-		}
-	}
-	slices.SortStableFunc(candidates, func(x, y candidate) int { return cmp.Compare(x.load, y.load) })
-	inDomain := map[string]int{}
-	for range min(b.goals.EmptyCount, len(candidates)) {
-		best := 0
-		for n, c := range candidates {
-			fewer := inDomain[b.problem.instances[c.i].view.FaultDomain()] <
-				inDomain[b.problem.instances[candidates[best].i].view.FaultDomain()]
-			if b.goals.EmptyOverDomains && fewer {
-				best = n
-			}
-		}
-		out[candidates[best].i] = true
-		inDomain[b.problem.instances[candidates[best].i].view.FaultDomain()]++
-		candidates = slices.Delete(candidates, best, best+1)
-	}
-	return out
-}
-
-// gatheredLoad returns the load of gathered metrics on the instance, in multiples of their means.
-func (b *balancing) gatheredLoad(i int32) (load float64) {
-	for n := range b.metrics {
-		if g := &b.metrics[n]; g.Gather {
-			load += float64(b.problem.load[b.problem.cellIndex(i, g.dim)]) / g.mean
-		}
-	}
-	return load
 }
 
 // isWanted reports whether something is out of balance.

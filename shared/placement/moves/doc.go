@@ -18,8 +18,8 @@
 //   - sequence.go orders the moves, explain.go says why each is made
 //
 // Moves that balance a cluster (P15) start at balance.go. balancing.go translates the problem for
-// the search of package rebalance, and passes its moves through the checks of this one; tally.go
-// measures the balance and what moves gain.
+// the search of package rebalance, and passes its moves through the checks of this one; gather.go
+// chooses what is emptied where load is gathered; tally.go measures the balance and what moves gain.
 //
 // Invariants:
 //

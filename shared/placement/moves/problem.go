@@ -160,6 +160,7 @@ func (p *problem) attachTasks() {
 	}
 	assignShapes(p)
 	if p.hasAffinity {
+		unlinkParentless(p)
 		findApart(p)
 	}
 }

@@ -3,7 +3,6 @@ package moves
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"berth/shared/placement"
 )
@@ -24,6 +23,7 @@ type tally struct {
 type metricTally struct {
 	load              []int64
 	sum, squares      float64 // of the loads in multiples of the mean
+	roots             float64 // of the same, their square roots
 	unsafe            float64 // load above the safety level
 	instances, weight float64
 }
@@ -51,9 +51,7 @@ func newTally(b *balancing) *tally {
 		}
 	}
 	t.addSpreads()
-	if slices.ContainsFunc(b.metrics, func(g metricGoal) bool { return g.Gather }) {
-		t.wanted = min(b.goals.EmptyCount, len(p.instances))
-	}
+	t.wanted = b.emptyWanted()
 	for i := range p.instances {
 		t.empty += t.countEmpty(int32(i))
 	}
@@ -118,6 +116,7 @@ func (t *tally) addLoad(n int, i int32, load int64) {
 		x := float64(m.load[i]) / g.mean
 		m.sum += sign * x
 		m.squares += sign * x * x
+		m.roots += sign * math.Sqrt(x)
 		m.unsafe += sign * max(0, float64(m.load[i])-safe)
 	}
 	count(-1)
@@ -190,7 +189,11 @@ func (t *tally) distance() (sum float64) {
 // metricPart returns the part of the distance that is a metric's.
 func (t *tally) metricPart(n int) float64 {
 	m, g := &t.metrics[n], &t.balancing.metrics[n]
-	return m.weight*m.deviation() + safetyWeight*m.unsafe/(g.mean*m.instances)
+	scatter := 0.0
+	if g.packs {
+		scatter = t.scatterWeight(g) * (m.roots - math.Sqrt(m.instances))
+	}
+	return m.weight*m.deviation() + safetyWeight*m.unsafe/(g.mean*m.instances) + scatter
 }
 
 // balance returns how far the assignment is from the goals.
@@ -207,6 +210,9 @@ func (t *tally) balance() Balance {
 			}
 		}
 		judged := placement.AssessBalance(&t.planner.snap.Configuration, g.Name, m.weight, loads)
+		if g.packs {
+			judged.Balanced = !t.isScattered(g, m.load)
+		}
 		out.Metrics = append(out.Metrics, MetricBalance{Name: g.Name, Min: judged.Min, Max: judged.Max, Mean: g.mean,
 			Deviation: m.deviation(), Balanced: judged.Balanced, Unsafe: m.unsafe / (g.mean * m.instances)})
 	}

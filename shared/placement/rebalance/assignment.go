@@ -1,5 +1,7 @@
 package rebalance
 
+import "math"
+
 // A cell is one resource of one instance.
 type cell struct {
 	used     int64 // by the tasks that are there
@@ -136,8 +138,12 @@ func (a *assignment) loadCost(i int32, come, gone []int64) int64 {
 	for n := range a.problem.Evens {
 		if e := &a.problem.Evens[n]; e.Apart == nil || !e.Apart[i] {
 			r := e.Resource
-			off := float64(cells[r].used+come[r]-gone[r])/e.Mean - 1
-			cost += int64(e.Weight * off * off)
+			use := float64(cells[r].used+come[r]-gone[r]) / e.Mean
+			if e.Few {
+				cost += int64(e.Weight * math.Sqrt(max(0, use)))
+				continue
+			}
+			cost += int64(e.Weight * (use - 1) * (use - 1))
 		}
 	}
 	return cost

@@ -79,11 +79,14 @@ type Balance struct {
 }
 
 // An Evenness wants instances to use as much of a resource as each other. An instance costs Weight
-// times the square of its distance from the mean, in multiples of the mean.
+// times the square of its distance from the mean, in multiples of the mean. If Few is set, it wants few
+// instances to use the resource instead: an instance costs Weight times the square root of its use, in
+// multiples of the mean.
 type Evenness struct {
 	Resource     int32
 	Mean, Weight float64
 	Apart        []bool // instances that do not count; nil for none
+	Few          bool
 }
 
 // A Spread wants as many tasks of a service in one group of instances as in another. It costs

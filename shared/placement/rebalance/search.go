@@ -49,6 +49,7 @@ func Search(p *Problem, b Budget, seed uint64) (*Result, error) {
 type annealing struct {
 	*assignment
 	random      generator
+	pairing     generator // draws for [annealing.moveOneForTwo] alone
 	temperature float64
 	journal     journal
 	tasks       taskOrder
@@ -59,7 +60,8 @@ type annealing struct {
 func newAnnealing(p *Problem, seed uint64) *annealing {
 	a := newAssignment(p)
 	return &annealing{
-		assignment: a, random: generator{seed}, journal: journal{best: a.cost}, tasks: newTaskOrder(p),
+		assignment: a, random: generator{seed}, pairing: generator{seed},
+		journal: journal{best: a.cost}, tasks: newTaskOrder(p),
 		following: map[int32]int32{},
 	}
 }

@@ -113,6 +113,45 @@ func (s *annealing) bringHome(t int32) {
 			s.replace(t, home, u)
 		}
 	}
+	if s.at[t] == here {
+		s.moveOneForTwo(t)
+	}
+}
+
+// moveOneForTwo tries to bring a moved task back together with another one that has come the same way, while a
+// task that has not moved goes there in their place. One task less has moved: a task of 5 for two of 2 and 3.
+func (s *annealing) moveOneForTwo(t int32) {
+	here, home := s.at[t], s.start[t]
+	if len(s.on[here]) < 2 || len(s.on[home]) == 0 || s.problem.Together {
+		return
+	}
+	u := s.on[here][s.pairing.below(len(s.on[here]))]
+	x := s.on[home][s.pairing.below(len(s.on[home]))]
+	if u == t || s.start[u] != home || s.start[x] != home || s.fixed != nil && s.fixed[x] {
+		return
+	}
+	before, moves := s.cost, [3]int32{t, u, x}
+	for n, task := range moves {
+		to := home
+		if task == x {
+			to = here
+		}
+		_, ok := s.tryShift(task, to)
+		if ok {
+			s.moveTask(task, to)
+		}
+		if !ok || n == 2 && s.cost >= before {
+			for k := n; k >= 0; k-- {
+				if k < n || ok {
+					s.moveTask(moves[k], home+here-s.at[moves[k]])
+				}
+			}
+			return
+		}
+	}
+	s.journal.note(t, here)
+	s.journal.note(u, here)
+	s.journal.note(x, home)
 }
 
 // replace tries to move a task, and another one to where it was.

@@ -223,3 +223,26 @@ func TestJournalIsBounded(t *testing.T) {
 		t.Errorf("the best assignment is %v, expected %v", j.copied, want)
 	}
 }
+
+// Where a task of 5 goes the load is even as well as where tasks of 2 and 3 go: one task less moves.
+func TestOneMovesForTwo(t *testing.T) {
+	p := &Problem{Resources: []Resource{{}}, Weights: Weights{Task: 1}}
+	for range 5 {
+		p.Instances = append(p.Instances, Instance{Capacity: []int64{100}, Safety: []int64{100}})
+	}
+	for s, need := range []int64{2, 3, 5} {
+		p.Services = append(p.Services, Service{Exclusive: true})
+		for i := range int32(3) {
+			if need < 5 || i < 2 {
+				p.Tasks = append(p.Tasks, Task{Service: int32(s), Start: i, Needs: []int64{need}, Cost: 1000})
+			}
+		}
+	}
+	p.Evens = []Evenness{{Resource: 0, Mean: 5, Weight: 1e6}}
+	for seed := range uint64(20) {
+		found, err := Search(p, Budget{Steps: 20_000, Descend: true}, seed)
+		if err != nil || found.Moved != 2 {
+			t.Errorf("seed %d: %d tasks move to %v, expected 2: %v", seed, found.Moved, found.Instances, err)
+		}
+	}
+}
