@@ -137,14 +137,14 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 			out.Pending++
 		}
 	}
-	throttle := ThrottleOf(snap, s, now)
+	wanted := s.WantedTasks() // of all task sets
 	_, stuck := StuckSince(s)
 	switch {
 	case s.Status != cluster.ServiceActive:
 		out.State = strings.ToLower(string(s.Status))
 	case s.Deployment.State == cluster.RolloutFailed:
 		out.State = "failed"
-	case throttle != nil && throttle.Revisions[s.Deployment.ID].Step > 0 && out.Running < out.Desired:
+	case out.Running < wanted && isThrottled(snap, s, now):
 		out.State = "throttled"
 	case s.Blocked != nil:
 		out.State = "blocked"
@@ -156,12 +156,21 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 		out.State = "unhealthy"
 	case s.Moving:
 		out.State = "moving"
-	case out.Running == out.Desired && s.Deployment.IsCompleted():
+	case out.Running == wanted && s.Deployment.IsCompleted():
 		out.State = "steady"
 	default:
 		out.State = "changing"
 	}
 	return out
+}
+
+// isThrottled reports whether starts of the service's PRIMARY deployment, or of one of its task sets, are
+// slowed down.
+func isThrottled(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) bool {
+	throttle := ThrottleOf(snap, s, now)
+	return throttle != nil && slices.ContainsFunc(s.Parts(), func(part *cluster.Service) bool {
+		return throttle.Revisions[part.Deployment.ID].Step > 0
+	})
 }
 
 // StuckSince returns since when the service's deployment may neither start nor stop a task, and

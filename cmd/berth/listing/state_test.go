@@ -1,10 +1,51 @@
 package listing_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"berth/cmd/berth/listing"
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
+
+// A service of task sets is steady with the tasks of all of them, and throttled if one is.
+func TestServiceStateOfTaskSets(t *testing.T) {
+	head := cluster.Head{Cluster: "prod", Rev: 1}
+	sets := []cluster.Deployment{
+		{Revision: cluster.Revision{ID: "ecs-svc/1"}, Set: &cluster.TaskSet{Scale: 25}, State: cluster.RolloutCompleted},
+		{Revision: cluster.Revision{ID: "ecs-svc/2"}, Set: &cluster.TaskSet{Scale: 50}, State: cluster.RolloutCompleted},
+	}
+	s := &cluster.Service{Head: head, ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web-short"},
+		ServiceSpec:   cluster.ServiceSpec{Desired: 4},
+		ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive}}
+	s.Controller = cluster.ExternalController
+	s.SetTaskSets(sets, "ecs-svc/1")
+	now := time.Unix(1000, 0)
+	for _, c := range []struct {
+		tasks     int // one of the first set and two of the second are wanted
+		throttled string
+		want      string
+	}{{2, "", "changing"}, {3, "", "steady"}, {2, "ecs-svc/2", "throttled"}, {2, "ecs-svc/1", "throttled"},
+		{3, "ecs-svc/2", "steady"}, {2, "ecs-svc/3", "changing"}} {
+		snap := snapshot.NewSnapshot()
+		snap.Put(s)
+		if c.throttled != "" {
+			snap.Put(&cluster.Throttle{Head: head, Owner: s.Short, Service: s.Name,
+				Revisions: map[string]cluster.Backoff{c.throttled: {Step: 1, NextAttemptAt: now.Add(time.Minute)}}})
+		}
+		for n := range c.tasks {
+			snap.Put(&cluster.Task{Head: head,
+				TaskSpec:       cluster.TaskSpec{ID: fmt.Sprint("t", n), Owner: s.Short, Service: s.Name},
+				TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning, Instance: "i"},
+				TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning}})
+		}
+		if got := listing.NewService(snap, s, now).State; got != c.want {
+			t.Errorf("with %d tasks, %q throttled, it is %s, want %s", c.tasks, c.throttled, got, c.want)
+		}
+	}
+}
 
 // The state of an instance is what limits its use most. An upgrade makes nodes unschedulable, and
 // drains them one after the other.
