@@ -150,8 +150,8 @@ func TestSweepAlone(t *testing.T) {
 
 // openSeeds are seeds of balancing that do not come to rest, each with what is known of it. SEED=n shows one.
 var openSeeds = map[uint64]string{
-	57: "repairs move a task of s1 to and fro, each time to make room for the same task of s2: 8 rules are broken, " +
-		"the search for moves ends at its limit of steps, and finds another plan after each move",
+	57: "repairs move a task of s1 from one instance to another and back, for good: each time to make room for the " +
+		"same task of s2, which fits on the instance that it has just left and is planned for the other",
 }
 
 // TestBalancing runs seeds with balancing switched on: it breaks no invariant, ends, and leaves the
