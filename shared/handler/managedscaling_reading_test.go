@@ -35,7 +35,8 @@ func (s *listedState) take() (instances, tasks int) {
 	return instances, tasks
 }
 
-// What a look costs does not grow with a cluster in which nothing happens (docs/cloud.md, "What an idle installation costs").
+// What a look costs does not grow with a cluster in which nothing happens (docs/cloud.md, "What an idle
+// installation costs").
 func TestManagedScaling_ReadsWhatHasChanged(t *testing.T) {
 	d := newDriven(t, scalesOutAtOnce)
 	d.groups["g"].Min, d.groups["g"].Desired = 1, 1

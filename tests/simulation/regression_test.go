@@ -90,10 +90,12 @@ var wholeRegressions = []struct {
 	{Run{Seed: 705143, Balance: true}, "the check of repairs moved tasks of an application to where less fits than it reserves"},
 	{Run{Seed: 100651, LoseEvents: true}, "the check of waiting tasks forgot what instances keep for a DAEMON service"},
 	{Run{Seed: 100220, LoseEvents: true}, "a repeated request was judged by the answer of another"},
-	{Run{Seed: 161893}, "the row of a stopped task's targets was deleted as it had been read, and what was registered meanwhile stayed"},
+	{Run{Seed: 161893}, "the row of a stopped task's targets was deleted as it had been read, and what was registered " +
+		"meanwhile stayed"},
 	{Run{Seed: 162334}, "the check of moves knew that another task had ended before placement could"},
 	{Run{Seed: 30365, Balance: true}, "the check of a task set's room forgot that domain rules count the tasks of all sets"},
-	{Run{Seed: 41392, Balance: true}, "an older deployment started a task in the place of one that had to go, and the next look stopped it"},
+	{Run{Seed: 41392, Balance: true}, "an older deployment started a task in the place of one that had to go, " +
+		"and the next look stopped it"},
 	{Run{Seed: 41991, Balance: true}, "the check of distrusted health forgot the tasks that the same decision stopped"},
 	{Run{Seed: 110928}, "zones waited forever for the moves of a service whose deployment has failed"},
 	{Run{Seed: 150274, Balance: true}, "the check of moves knew that a task had ended before placement could"},

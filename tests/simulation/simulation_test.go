@@ -150,7 +150,7 @@ func TestSweepAlone(t *testing.T) {
 
 // openSeeds are seeds of balancing that do not come to rest, each with what is known of it. SEED=n shows one.
 var openSeeds = map[uint64]string{
-	57: "repairs move a task of s1 from one instance to another and back, for good: each time to make room for the " +
+	57: "repairs move a task of s1 from one instance to another and back, forever: each time to make room for the " +
 		"same task of s2, which fits on the instance that it has just left and is planned for the other",
 }
 

@@ -19,7 +19,7 @@ type disconnected struct {
 	// that are because it has. Nothing replaces standalone ones. Stopping ones were told to stop.
 	replaceable, replacing, standalone, stopping int
 	timeout                                      time.Duration
-	isDefault                                    bool // nobody said which timeout holds
+	isDefault                                    bool // the installation did not say which timeout holds
 }
 
 // checkDisconnected reports instances whose agents are not connected.

@@ -72,8 +72,8 @@ func deregisterStoppedTask(ctx context.Context, r *round, reg *taskRegistration)
 			return err
 		}
 	}
-	// What another environment has recorded since the row was read may be registered by now. The next
-	// round ends that, too.
+	// What another environment has recorded since the row was read may already be registered. The
+	// next round ends that, too.
 	key := state.KeyOf(reg.target)
 	_, err := r.State.Write(ctx, state.Write{Delete: &key, Rev: reg.target.Rev})
 	if errors.As(err, new(*state.Conflict)) {
