@@ -90,10 +90,10 @@ func TestPlansOfSmallClustersGetNoWorse(t *testing.T) {
 		local.add(moves.PlanMovesLocally(moves.NewPlanner(placement.New(w.Snapshot(1))), m), 0)
 		scoped.add(moves.NewPlanner(placement.New(w.Snapshot(1))).Scoped().PlanMoves(m), 0)
 	})
-	exact.expectAtMost(t, figures{Unrepaired: 818, Excess: 13829066, Cost: 3511, Moves: 235, Awkward: 48, Steps: 98438})
-	local.expectAtMost(t, figures{Unrepaired: 840, Excess: 13829270, Cost: 3102, Moves: 205, Awkward: 35, Steps: 24130})
+	exact.expectAtMost(t, figures{Unrepaired: 818, Excess: 13829066, Cost: 3511, Moves: 235, Awkward: 48, Steps: 98410})
+	local.expectAtMost(t, figures{Unrepaired: 837, Excess: 13829231, Cost: 3296, Moves: 217, Awkward: 42, Steps: 25952})
 	scoped.expectAtMost(t, figures{Unrepaired: 818, Excess: 13829066, Cost: 3511, Moves: 235, Awkward: 48,
-		Steps: 98432})
+		Steps: 98404})
 }
 
 // Searches that make room in small clusters find as much with as few steps as before.
@@ -218,12 +218,12 @@ func TestPlansOfSmallCrowdsGetNoWorse(t *testing.T) {
 		room.add(c.planner().MakeRoom(r, m), r.Count)
 		near.add(moves.MakeRoomLocally(c.planner(), r, m), r.Count)
 	}
-	exact.expectAtMost(t, figures{Unrepaired: 32, Excess: 75, Cost: 2199, Moves: 221, Awkward: 19, Steps: 442073})
-	local.expectAtMost(t, figures{Unrepaired: 44, Excess: 158, Cost: 2387, Moves: 233, Awkward: 20, Steps: 3780})
+	exact.expectAtMost(t, figures{Unrepaired: 32, Excess: 75, Cost: 2199, Moves: 221, Awkward: 19, Steps: 441282})
+	local.expectAtMost(t, figures{Unrepaired: 43, Excess: 154, Cost: 2427, Moves: 236, Awkward: 22, Steps: 3730})
 	room.expectAtMost(t, figures{Unrepaired: 64, Unplaced: 34, Excess: 376, Cost: 692, Moves: 80, Awkward: 14,
 		Steps: 1753893})
 	near.expectAtMost(t, figures{Unrepaired: 65, Unplaced: 35, Excess: 361, Cost: 532, Moves: 71, Awkward: 12,
-		Steps: 16674})
+		Steps: 16777})
 }
 
 // Searches near single violations of larger crowds find as good plans with as few steps as before.
@@ -239,7 +239,7 @@ func TestPlansOfLargeCrowdsGetNoWorse(t *testing.T) {
 		}
 		room.add(c.planner().MakeRoom(r, m), r.Count)
 	}
-	local.expectAtMost(t, figures{Unrepaired: 36, Excess: 100, Cost: 10885, Moves: 953, Awkward: 9, Steps: 145008})
-	scoped.expectAtMost(t, figures{Cost: 3579, Moves: 258, Steps: 4314})
-	room.expectAtMost(t, figures{Unrepaired: 15, Unplaced: 8, Excess: 15, Cost: 204, Moves: 38, Steps: 2415})
+	local.expectAtMost(t, figures{Unrepaired: 36, Excess: 108, Cost: 10728, Moves: 950, Awkward: 9, Steps: 145301})
+	scoped.expectAtMost(t, figures{Cost: 3579, Moves: 258, Steps: 4327})
+	room.expectAtMost(t, figures{Unrepaired: 15, Unplaced: 8, Excess: 15, Cost: 204, Moves: 38, Steps: 2411})
 }

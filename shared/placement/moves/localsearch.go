@@ -29,7 +29,8 @@ type localSearch struct {
 type destinationList struct {
 	regions     []*destinationRegion
 	index       map[[2]int]*destinationRegion
-	movesBefore int // moves made when the list was filled
+	movesBefore int  // moves made before the search that filled the list
+	onPath      bool // moves of that search were made, too
 }
 
 func newLocalSearch(p *problem) *localSearch {
@@ -303,17 +304,19 @@ func domainRegion(s *branchSearch, t, i int32) [2]int {
 	return [2]int{d.FaultDomain(int(i)), d.UpgradeDomain(int(i))}
 }
 
-// knownDestinations returns the list for tasks of the shape. With again it is filled anew.
+// knownDestinations returns the list for tasks of the shape. With again it is filled anew, and so it is at
+// the start of a search if an earlier path filled it: a task on that path may have gone where there is room.
 func knownDestinations(s *branchSearch, t int32, again bool) *destinationList {
 	shape := s.problem.tasks[t].shape
-	if out := s.local.destinations[shape]; out != nil && !again {
+	onPath := len(s.movedTasks) > s.movesBefore
+	if out := s.local.destinations[shape]; out != nil && !again && (onPath || !out.onPath) {
 		return out
 	}
 	each := nearWidth * nearSpare
 	if s.problem.owners[s.problem.tasks[t].owner].domains != nil {
 		each = nearEach * nearSpare
 	}
-	out := &destinationList{index: map[[2]int]*destinationRegion{}, movesBefore: s.movesBefore}
+	out := &destinationList{index: map[[2]int]*destinationRegion{}, movesBefore: s.movesBefore, onPath: onPath}
 	for i := range int32(len(s.problem.instances)) {
 		if !s.isDestination(s.problem.tasks[t].owner, i) {
 			continue

@@ -6,8 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/shared/constraint"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
+	"berth/shared/state"
 	"berth/tests/oracle"
 )
 
@@ -57,6 +59,30 @@ func TestLocalSearchSeldomMissesTheBestPlan(t *testing.T) {
 		t.Fatalf("missed in %d of %d worlds", missed, worlds)
 	}
 	t.Logf("missed in %d of %d worlds", missed, worlds)
+}
+
+// What a search tries for one violation does not hide from the next one where there is room. The task of q
+// goes to c only if that of w leaves it for a, and that of y leaves a. On that path c has no room for y's.
+// It has once the path is given up.
+func TestLocalSearchForgetsThePathsItGivesUp(t *testing.T) {
+	ssd, err := constraint.ParseQuery("attribute:disk == ssd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []state.Row{
+		oracle.Instance("a", oracle.Attribute("disk", "ssd"), oracle.Metric("m", 45)),
+		oracle.Instance("c", oracle.Attribute("disk", "ssd"), oracle.Metric("m", 45)), oracle.Instance("d"),
+		oracle.Task("t-q", "d", oracle.Owner("q"), oracle.Load(30)),
+		oracle.Task("t-w", "c", oracle.Owner("w"), oracle.Load(20)),
+		oracle.Task("t-y", "a", oracle.Owner("y"), oracle.Load(20)),
+		oracle.Task("t-z", "a", oracle.Owner("z"), oracle.Load(30)),
+	}
+	var specs []*placement.Spec
+	for _, owner := range []string{"q", "w", "y"} {
+		specs = append(specs, &placement.Spec{Owner: owner, Constraints: []*constraint.Expression{ssd}})
+	}
+	p := moves.PlanMovesLocally(moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))), movers(specs...))
+	expectMoves(t, p, "t-y: a > c")
 }
 
 // Moves that may begin at once have room at their destinations, all of them together. Carried out
