@@ -99,11 +99,12 @@ func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.Task
 }
 
 // movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks
-// capacity of a metric (P11). No moves make room for a task that no instance could hold.
+// capacity of a metric (P11). No moves make room for tasks of task sets, nor for a task that no
+// instance could hold.
 func movesForMetrics(view *clusterView) bool {
 	for _, s := range view.snap.BlockedServices() {
 		def := view.snap.Definitions[s.Deployment.TaskDefinition]
-		if s.Strategy != cluster.Replica || !lacksMetric(s.Blocked) || def == nil {
+		if s.Strategy != cluster.Replica || s.HasTaskSets() || !lacksMetric(s.Blocked) || def == nil {
 			continue
 		}
 		spec := serviceRequest(view, s, def, 1).Spec
