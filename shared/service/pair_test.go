@@ -159,6 +159,14 @@ func TestMoveLimits(t *testing.T) {
 			newTask("t3", createdAgo(time.Second), endedTask, replacing("t1"))), 0, 0},
 		{"AgainWhenItHasWaited", with(2, 100, 200, newTask("t1"), newTask("t2"),
 			newTask("t3", createdAgo(10*time.Second), endedTask, replacing("t1"))), 2, 0},
+		{"OneAfterAFailedStart", throttled(with(2, 100, 200, newTask("t1"), newTask("t2")), "ecs-svc/a", 1, -time.Second),
+			1, 0},
+		{"NoneWhileTheNextAttemptIsUnderWay", throttled(with(2, 100, 200, newTask("t1"), newTask("t2", pendingTask)),
+			"ecs-svc/a", 1, -time.Second), 0, 0},
+		{"NoneWhileTheNextAttemptLooksForAnInstance", throttled(
+			with(2, 100, 200, newTask("t1"), newTask("t2", waitingTask)), "ecs-svc/a", 1, -time.Second), 0, 0},
+		{"OneWhileTheNextAttemptFindsNoRoom", throttled(blockedFor(time.Second,
+			with(2, 100, 200, newTask("t1"), newTask("t2", waitingTask))), "ecs-svc/a", 1, -time.Second), 1, 0},
 		{"NoneWhileTasksAreTooMany", with(1, 100, 200, newTask("t1"), newTask("t2")), 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -102,7 +102,8 @@ func finishReplacements(v view) (d decision) {
 
 // limitMoves says how many tasks may move to other instances: none while anything else is to be
 // done or starts are held back, also because a replacement ended soon after its start (S6), and one
-// at a time after a failed start (S7).
+// at a time after a failed start (S7). A move may be what a blocked task waits for: one that repairs a
+// domain rule lets the task start.
 func limitMoves(v view) (d decision) {
 	p := v.primary()
 	d.moves.InProgress = p.pairsInProgress()
@@ -117,7 +118,10 @@ func limitMoves(v view) (d decision) {
 		d.reconsiderAt = b.NextAttemptAt
 		return d
 	case b.Step > 0:
-		most = max(0, 1-p.count(provisioning)-p.count(starting))
+		most = max(0, 1-p.count(starting))
+		if v.Service.Blocked == nil { // otherwise those that wait find no room, and are no attempt (S7)
+			most = max(0, most-p.count(provisioning))
+		}
 	}
 	left := v.stopBudget()
 	d.moves.StartFirst = min(most, v.roomToStart())

@@ -92,6 +92,7 @@ var wholeRegressions = []struct {
 	{Run{Seed: 100220, LoseEvents: true}, "a repeated request was judged by the answer of another"},
 	{Run{Seed: 161893}, "the row of a stopped task's targets was deleted as it had been read, and what was registered " +
 		"meanwhile stayed"},
+	{Run{Seed: 165129}, "no task moved while one that had to try again waited, and only a move would have let it start"},
 	{Run{Seed: 166806}, "a service of task sets that lacked capacity of a metric kept the zones of others from being " +
 		"balanced, forever"},
 	{Run{Seed: 162334}, "the check of moves knew that another task had ended before placement could"},
