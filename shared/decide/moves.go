@@ -149,13 +149,19 @@ func newMovers(view *clusterView, retry bool) []*mover {
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
 		def := view.snap.Definitions[s.Deployment.TaskDefinition]
-		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica && !s.HasTaskSets() {
+		if isMover(s, def) {
 			gaveUp := s.MoveGaveUp && !retry
 			of := specs.MoverOf(s, serviceRequest(view, s, def, 1).Spec, gaveUp)
 			movers = append(movers, &mover{Owner: of, service: s, definition: def, gaveUp: gaveUp})
 		}
 	}
 	return movers
+}
+
+// isMover reports whether moves are planned for the service's tasks, if rules govern where they are. def is
+// that of its deployment, nil if there is none.
+func isMover(s *cluster.Service, def *cluster.TaskDefinition) bool {
+	return def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica && !s.HasTaskSets()
 }
 
 // allow works out what the service's percentages allow.

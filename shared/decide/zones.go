@@ -99,12 +99,15 @@ func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.Task
 }
 
 // movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks
-// capacity of a metric (P11). No moves make room for tasks of task sets, nor for a task that no
-// instance could hold.
+// capacity of a metric (P11). No moves make room if none may, for a service whose own tasks never move,
+// nor for a task that no instance could hold.
 func movesForMetrics(view *clusterView) bool {
+	if view.snap.Configuration.KeepInPlace {
+		return false
+	}
 	for _, s := range view.snap.BlockedServices() {
 		def := view.snap.Definitions[s.Deployment.TaskDefinition]
-		if s.Strategy != cluster.Replica || s.HasTaskSets() || !lacksMetric(s.Blocked) || def == nil {
+		if !isMover(s, def) || !lacksMetric(s.Blocked) {
 			continue
 		}
 		spec := serviceRequest(view, s, def, 1).Spec

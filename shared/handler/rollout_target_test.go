@@ -363,36 +363,50 @@ func TestPlacement_Zones(t *testing.T) {
 		w.advance(5 * time.Minute)
 		want(t, "tasks in the zone", placed(w.with(cluster.TaskRunning))["c"] >= 2, true)
 	})
-	t.Run("BesideATaskSetThatLacksCapacity", func(t *testing.T) {
-		// No moves make room for a task of a task set, so that nothing is lost by balancing zones.
-		w := newWorld(t)
-		metered := func(id, zone string, n int64) {
-			i := zoned(id, zone)
-			i.Registered.Metrics = map[string]int64{"connections": n}
-			w.ecs.register(i)
-		}
-		uses := func(n int64) cluster.Rules {
-			return cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: n}}}
-		}
-		metered("a", "zone-a", 100)
-		w.pump()
-		w.createAs(operation.CreateService{
-			Cluster: prod, Name: "shop", TaskDefinition: "web", Desired: new(4), Rules: uses(10),
+	// No moves make room for these, so that nothing is lost by balancing zones.
+	uses := func(n int64) cluster.Rules {
+		return cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: n}}}
+	}
+	for name, blocked := range map[string]func(*testing.T, *world){
+		"BesideATaskSetThatLacksCapacity": func(t *testing.T, w *world) {
+			w.createAs(operation.CreateService{
+				Cluster: prod, Name: "web", Desired: new(1), Controller: cluster.ExternalController, Rules: uses(100),
+			})
+			must(t)(w.api.TaskSets.MakePrimary(ctx, w.taskSet(100)))
+		},
+		"BesideAServiceThatLacksCapacityWhereTasksStayInPlace": func(t *testing.T, w *world) {
+			want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+				Head: cluster.Head{Cluster: prod}, KeepInPlace: true,
+			}), nil)
+			w.createAs(operation.CreateService{
+				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), Rules: uses(100),
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			metered := func(id, zone string, n int64) {
+				i := zoned(id, zone)
+				i.Registered.Metrics = map[string]int64{"connections": n}
+				w.ecs.register(i)
+			}
+			metered("a", "zone-a", 100)
+			w.pump()
+			w.createAs(operation.CreateService{
+				Cluster: prod, Name: "shop", TaskDefinition: "web", Desired: new(4), Rules: uses(10),
+			})
+			w.advance(2 * time.Minute)
+			metered("c", "zone-a", 50)
+			w.pump()
+			blocked(t, w)
+			w.advance(2 * time.Minute)
+			metered("b", "zone-b", 50)
+			w.advance(5 * time.Minute)
+			want(t, "web waits for capacity", w.service("web").Service.Blocked != nil, true)
+			on := placed(w.with(cluster.TaskRunning))
+			want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "2 2")
 		})
-		w.advance(2 * time.Minute)
-		metered("c", "zone-a", 50)
-		w.pump()
-		w.createAs(operation.CreateService{
-			Cluster: prod, Name: "web", Desired: new(1), Controller: cluster.ExternalController, Rules: uses(100),
-		})
-		must(t)(w.api.TaskSets.MakePrimary(ctx, w.taskSet(100)))
-		w.advance(2 * time.Minute)
-		metered("b", "zone-b", 50)
-		w.advance(5 * time.Minute)
-		want(t, "web waits for capacity", w.service("web").Service.Blocked != nil, true)
-		on := placed(w.with(cluster.TaskRunning))
-		want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "2 2")
-	})
+	}
 	t.Run("OnceTheConfigurationHasNoDomainPolicy", func(t *testing.T) {
 		w := newWorld(t)
 		config := func(p cluster.DomainPolicy) {
