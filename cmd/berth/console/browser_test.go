@@ -48,7 +48,7 @@ func TestBrowser(t *testing.T) {
 	b.await(t, "live")
 	b.checkLiveUpdate(t, s)
 	// A key changes the page.
-	b.evaluate(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true})), ""`)
+	b.leave(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true}))`)
 	b.await(t, "Map of the instances")
 	b.checkForm(t, server.URL, api)
 	b.checkNarrow(t, server.URL, s)
@@ -116,9 +116,9 @@ func (b *browser) checkForm(t *testing.T, base string, api *fakeAPI) {
 	t.Helper()
 	b.open(t, base+"/console/instance/n-0")
 	b.await(t, "Drain")
-	b.evaluate(t, `document.querySelector("a.button").click(), ""`)
+	b.leave(t, `document.querySelector("a.button").click()`)
 	b.await(t, "aws ecs update-container-instances-state --cluster prod --container-instances n-0 --status DRAINING")
-	b.evaluate(t, `document.querySelector("button.sure").click(), ""`)
+	b.leave(t, `document.querySelector("button.sure").click()`)
 	b.await(t, "Allocated CPU")
 	if len(api.calls) != 1 {
 		t.Errorf("calls %q", api.calls)

@@ -5,6 +5,8 @@ package console_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -91,6 +93,20 @@ func makeProfile(t *testing.T) string {
 // call sends a command and waits for its answer. Errors that the page logs meanwhile are kept.
 func (b *browser) call(t *testing.T, method string, params, into any) {
 	t.Helper()
+	if err := b.try(t, method, params, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errLeft means that another page took the place of the one a command was for. The browser says so with
+// leftMessage.
+var errLeft = errors.New("the page was left before the browser answered")
+
+const leftMessage = "Inspected target navigated or closed"
+
+// try is like call, and returns the error that the browser answers: [errLeft] or one that names the method.
+func (b *browser) try(t *testing.T, method string, params, into any) error {
+	t.Helper()
 	b.last++
 	message := map[string]any{"id": b.last, "method": method}
 	if params != nil {
@@ -112,24 +128,27 @@ func (b *browser) call(t *testing.T, method string, params, into any) {
 			t.Fatalf("%s: %v", method, err)
 		}
 		var got struct {
-			ID            int
-			Method        string
-			Result, Error json.RawMessage
-			Params        json.RawMessage
+			ID     int
+			Method string
+			Result json.RawMessage
+			Error  *struct{ Message string }
+			Params json.RawMessage
 		}
 		if err := json.Unmarshal(line[:len(line)-1], &got); err != nil {
 			t.Fatal(err)
 		}
 		switch {
+		case got.ID == b.last && got.Error != nil && got.Error.Message == leftMessage:
+			return errLeft
 		case got.ID == b.last && got.Error != nil:
-			t.Fatalf("%s: %s", method, got.Error)
+			return fmt.Errorf("%s: %s", method, got.Error.Message)
 		case got.ID == b.last:
 			if into != nil {
 				if err := json.Unmarshal(got.Result, into); err != nil {
 					t.Fatal(err)
 				}
 			}
-			return
+			return nil
 		case got.Method == "Log.entryAdded" || got.Method == "Runtime.exceptionThrown" ||
 			got.Method == "Runtime.consoleAPICalled":
 			b.faults = append(b.faults, string(got.Params))
@@ -146,10 +165,28 @@ func (b *browser) open(t *testing.T, url string) {
 // evaluate returns the text that an expression of JavaScript gives.
 func (b *browser) evaluate(t *testing.T, expression string) string {
 	t.Helper()
-	var out struct{ Result struct{ Value any } }
-	b.call(t, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &out)
-	text, _ := out.Result.Value.(string)
+	text, err := b.tryToEvaluate(t, expression)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return text
+}
+
+// tryToEvaluate is like evaluate, and returns [errLeft] if the page is left before it has answered.
+func (b *browser) tryToEvaluate(t *testing.T, expression string) (string, error) {
+	t.Helper()
+	var out struct{ Result struct{ Value any } }
+	err := b.try(t, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &out)
+	text, _ := out.Result.Value.(string)
+	return text, err
+}
+
+// leave evaluates an expression that opens another page, which may happen before the browser answers.
+func (b *browser) leave(t *testing.T, expression string) {
+	t.Helper()
+	if _, err := b.tryToEvaluate(t, expression+`, ""`); err != nil && !errors.Is(err, errLeft) {
+		t.Fatal(err)
+	}
 }
 
 // pageText is the text of a page that has loaded: until then it may lack its style.
@@ -162,7 +199,12 @@ func (b *browser) await(t *testing.T, text string) {
 	defer pause.Stop()
 	page := ""
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-pause.C {
-		if page = b.evaluate(t, pageText); strings.Contains(page, text) {
+		var err error
+		page, err = b.tryToEvaluate(t, pageText)
+		if err != nil && !errors.Is(err, errLeft) {
+			t.Fatal(err)
+		}
+		if strings.Contains(page, text) {
 			return
 		}
 	}
