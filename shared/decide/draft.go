@@ -23,6 +23,8 @@ type serviceDraft struct {
 	// events report.
 	counted []*cluster.Task
 	emitted []*cluster.Target
+	// zonesWait means that zones are balanced in the next decision at the earliest.
+	zonesWait bool
 	// started is the outcome of the starts.
 	started startResult
 	// expected is how many more events will follow before the row is written.

@@ -16,9 +16,12 @@ import (
 
 // reconcileService brings one service closer to its spec: stops first, then provisioning tasks,
 // then missing ones. It reports whether it started a task.
-func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Service) (placed bool) {
+func reconcileService(
+	view *clusterView, commits *plan.Builder, changes *Changes, s *cluster.Service,
+) (placed bool) {
 	p := service.Reconcile(reconcileInput(view, s, commits.SeedFor(s.Name)))
 	draft := newDraft(s, p.Next)
+	draft.zonesWait = makesRoomFirst(view, changes, s)
 	// a rollback starts tasks with the strategy of the revision it returns to
 	if !slices.Equal(s.Providers, p.Next.Providers) {
 		rolledBack := *s

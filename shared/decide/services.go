@@ -21,7 +21,7 @@ func reconcileServices(
 			return
 		}
 		reserved := view.snap.Reservations(s.Short)
-		placed := reconcileService(view, commits, s)
+		placed := reconcileService(view, commits, changes, s)
 		placedGoverned = placedGoverned || placed && view.snap.GovernedServices()[name] != nil
 		addReleased(changes.freed, reserved, view.snap.Reservations(s.Short))
 	}

@@ -82,9 +82,6 @@ func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.Task
 		return false
 	case most <= s.Desired: // no task can start before another one stops
 		return false
-	// its tasks may be where they are to make room
-	case view.snap.GovernedServices()[s.Name] != nil && movesForMetrics(view):
-		return false
 	// the policy says where tasks go
 	case (domain.Rule{Policy: serviceRequest(view, s, def, 1).Spec.DomainPolicy}).Governs():
 		return false
@@ -96,29 +93,6 @@ func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.Task
 		func(c cluster.PlacementConstraint) bool {
 			return strings.Contains(c.Expression, "attribute:"+cluster.AttributeZone)
 		})
-}
-
-// movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks
-// capacity of a metric (P11). No moves make room if none may, for a service whose own tasks never move,
-// nor for a task that no instance could hold.
-func movesForMetrics(view *clusterView) bool {
-	if view.snap.Configuration.KeepInPlace {
-		return false
-	}
-	for _, s := range view.snap.BlockedServices() {
-		def := view.snap.Definitions[s.Deployment.TaskDefinition]
-		if !isMover(s, def) || !lacksMetric(s.Blocked) {
-			continue
-		}
-		spec := serviceRequest(view, s, def, 1).Spec
-		for _, v := range view.snap.Instances {
-			if v.Instance != nil && v.IsAvailable() && view.engine.MatchesInstance(v, spec) &&
-				fitsWhenEmpty(view, v, s, def) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func spreadsOverZones(st cluster.PlacementStrategy) bool {
@@ -148,7 +122,7 @@ func rebalanceZones(
 			draft.addZoneEvent("is AZ balanced with "+listZones(counts)+".", rebalancingCompleted)
 		}
 		return
-	case !s.Deployment.IsCompleted():
+	case draft.zonesWait || !s.Deployment.IsCompleted():
 		// nothing moves in the decision that completes a deployment
 		commits.ScheduleDue(state.DueService, s.Name, view.now)
 		return
@@ -182,6 +156,14 @@ func rebalanceZones(
 			Name: placementFailed,
 		})
 	}
+}
+
+// makesRoomFirst reports whether what the decision's changes free is first for moves that make room for a
+// blocked service (P11), which are planned once all services are reconciled, and not for the zones of s.
+func makesRoomFirst(view *clusterView, changes *Changes, s *cluster.Service) bool {
+	blocked := view.snap.BlockedServices()
+	return len(changes.freed) > 0 && view.snap.GovernedServices()[s.Name] != nil &&
+		anyKey(blocked, func(name string) bool { return lacksMetric(blocked[name].Blocked) })
 }
 
 // repairPause is how long zones wait before they look again whether repairs are over.

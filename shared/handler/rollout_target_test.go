@@ -363,50 +363,66 @@ func TestPlacement_Zones(t *testing.T) {
 		w.advance(5 * time.Minute)
 		want(t, "tasks in the zone", placed(w.with(cluster.TaskRunning))["c"] >= 2, true)
 	})
-	// No moves make room for these, so that nothing is lost by balancing zones.
 	uses := func(n int64) cluster.Rules {
 		return cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: n}}}
 	}
-	for name, blocked := range map[string]func(*testing.T, *world){
-		"BesideATaskSetThatLacksCapacity": func(t *testing.T, w *world) {
-			w.createAs(operation.CreateService{
-				Cluster: prod, Name: "web", Desired: new(1), Controller: cluster.ExternalController, Rules: uses(100),
-			})
-			must(t)(w.api.TaskSets.MakePrimary(ctx, w.taskSet(100)))
-		},
-		"BesideAServiceThatLacksCapacityWhereTasksStayInPlace": func(t *testing.T, w *world) {
-			want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
-				Head: cluster.Head{Cluster: prod}, KeepInPlace: true,
-			}), nil)
-			w.createAs(operation.CreateService{
-				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), Rules: uses(100),
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			metered := func(id, zone string, n int64) {
-				i := zoned(id, zone)
-				i.Registered.Metrics = map[string]int64{"connections": n}
-				w.ecs.register(i)
-			}
-			metered("a", "zone-a", 100)
-			w.pump()
-			w.createAs(operation.CreateService{
-				Cluster: prod, Name: "shop", TaskDefinition: "web", Desired: new(4), Rules: uses(10),
-			})
-			w.advance(2 * time.Minute)
-			metered("c", "zone-a", 50)
-			w.pump()
-			blocked(t, w)
-			w.advance(2 * time.Minute)
-			metered("b", "zone-b", 50)
-			w.advance(5 * time.Minute)
-			want(t, "web waits for capacity", w.service("web").Service.Blocked != nil, true)
-			on := placed(w.with(cluster.TaskRunning))
-			want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "2 2")
-		})
+	metered := func(w *world, zone string, n int64, ids ...string) {
+		for _, id := range ids {
+			i := zoned(id, zone)
+			i.Registered.Metrics = map[string]int64{"connections": n}
+			w.ecs.register(i)
+		}
+		w.pump()
 	}
+	runs := func(w *world, name string, n int, load int64) {
+		w.createAs(operation.CreateService{
+			Cluster: prod, Name: name, TaskDefinition: "web", Desired: &n, Rules: uses(load),
+		})
+		w.advance(2 * time.Minute)
+	}
+	t.Run("BesideServicesThatNoMovesHelp", func(t *testing.T) {
+		w := newWorld(t)
+		metered(w, "zone-a", 100, "a")
+		runs(w, "shop", 2, 30)
+		metered(w, "zone-a", 25, "c", "d", "e")
+		runs(w, "big", 1, 100) // would fit on a, which one task of shop can leave
+		w.createAs(operation.CreateService{
+			Cluster: prod, Name: "web", Desired: new(1), Controller: cluster.ExternalController, Rules: uses(100),
+		})
+		must(t)(w.api.TaskSets.MakePrimary(ctx, w.taskSet(100)))
+		w.advance(2 * time.Minute)
+		metered(w, "zone-b", 30, "b")
+		w.advance(5 * time.Minute)
+		for _, name := range []string{"big", "web"} {
+			want(t, name+" waits for capacity", w.service(name).Service.Blocked != nil, true)
+		}
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "1 1")
+	})
+	t.Run("AfterMovesThatMakeRoom", func(t *testing.T) {
+		w := newWorld(t)
+		metered(w, "zone-a", 40, "c")
+		runs(w, "app", 4, 10)
+		metered(w, "zone-a", 100, "a")
+		onlyElsewhere := uses(10)
+		onlyElsewhere.Constraints = []cluster.PlacementConstraint{
+			{Type: cluster.MemberOf, Expression: "ec2InstanceId != i-c"},
+		}
+		w.createAs(operation.CreateService{
+			Cluster: prod, Name: "shop", TaskDefinition: "web", Desired: new(2), Rules: onlyElsewhere,
+		})
+		w.advance(2 * time.Minute)
+		metered(w, "zone-a", 9, "d", "e", "f")
+		runs(w, "big", 1, 100)
+		want(t, "big waits for capacity", w.service("big").Service.Blocked != nil, true)
+		// What b has would make the zones of app even, too, for which shop could not move.
+		metered(w, "zone-b", 20, "b")
+		w.advance(5 * time.Minute)
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks on each instance", fmt.Sprint(on["a"], on["b"], on["c"]), "1 2 4")
+		moved := slices.ContainsFunc(w.events("app"), func(e string) bool { return strings.Contains(e, "to AZ Rebalance") })
+		want(t, "app has moved", moved, false)
+	})
 	t.Run("OnceTheConfigurationHasNoDomainPolicy", func(t *testing.T) {
 		w := newWorld(t)
 		config := func(p cluster.DomainPolicy) {
