@@ -67,7 +67,7 @@ func needsReconciling(view *clusterView, s *cluster.Service, seed uint64) bool {
 		if d.definition == nil || s.Blocked == nil {
 			return true
 		}
-		for _, provider := range demandProviders(view, d)[:1] {
+		for _, provider := range slices.Compact(slices.Sorted(slices.Values(demandProviders(view, d)))) {
 			r := d.request(view, provider, 1)
 			r.Instances = d.start.Instances
 			if canPlace(view, r) {

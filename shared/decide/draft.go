@@ -27,8 +27,8 @@ type serviceDraft struct {
 	zonesWait bool
 	// started is the outcome of the starts.
 	started startResult
-	// expected is how many more events will follow before the row is written.
-	expected int
+	// after are the events of the plan that come after those of its stops and starts.
+	after []service.Event
 }
 
 // maxMarked is the most events, and the most rows of a kind, that are written in one commit with
@@ -46,7 +46,7 @@ func newDraft(stored, next *cluster.Service) *serviceDraft {
 // rowsNeeded returns how many rows a commit must have left for the service's row and what goes with
 // it. More events than [maxMarked] are written in commits of their own before the row.
 func (d *serviceDraft) rowsNeeded() int {
-	return rowsPerService + min(len(d.events)+d.expected, maxMarked) + len(d.counted) + min(len(d.emitted), maxMarked)
+	return rowsPerService + min(len(d.events)+len(d.after), maxMarked) + len(d.counted) + min(len(d.emitted), maxMarked)
 }
 
 // isChanged reports whether the row has to be written: it differs from what is stored, or there are
@@ -86,7 +86,11 @@ func (d *serviceDraft) keepPlacementKeys(keys ...string) {
 // commit, and continues the draft from there. If events and marks are too many for one commit, the
 // first ones are written in commits before it. That is safe: until the row counts an event, the
 // next event takes the same place in the ring.
+//
+// The row has the whole outcome of the plan, so all of the plan's events are written with it, even if more
+// starts follow: if these are cut off, no later plan repeats the events.
 func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
+	draft.events, draft.after = append(draft.events, draft.after...), nil
 	next := *draft.row
 	if commits.IsWriting(&next) {
 		commits.CloseCommit()
@@ -119,13 +123,18 @@ func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 }
 
 // writeManyCounted marks failed starts as counted until few enough are left to be written with the
-// draft. Each of its commits also writes the service's row with the same number added.
+// draft. Each of its commits also writes the service's row, with those of the PRIMARY deployment added.
 func writeManyCounted(commits *plan.Builder, draft *serviceDraft) {
 	for len(draft.counted) > maxMarked {
 		row := *draft.stored
-		row.Deployment.Failed += maxMarked
+		marked := draft.counted[:maxMarked]
+		for _, t := range marked {
+			if t.Revision == row.Deployment.ID {
+				row.Deployment.Failed++
+			}
+		}
 		commits.KeepTogether(maxMarked + 1)
-		markCounted(commits, draft.counted[:maxMarked])
+		markCounted(commits, marked)
 		row.Rev++
 		row.Stamp = 0
 		commits.PutRow(&row)

@@ -22,8 +22,8 @@ import (
 // is in progress, no other one is planned for the service, nor for the instances concerned. What
 // comes next is planned from where the tasks then are.
 
-// MaxMoves is how many tasks of a cluster move at once (P15), and how many may be planned to make
-// room for one service (P11).
+// MaxMoves is how many tasks of a cluster move at once to repair rules (P15), how many may be planned to make
+// room for one service (P11), and how many of one service begin to move in a decision that evens out its zones.
 const MaxMoves = 20
 
 // slowReplacement is how long other services wait for a replacement before they report that no

@@ -48,7 +48,7 @@ func recordFindings(
 	if view.snap.GovernedServices()[s.Name] == nil || p.Next.Status != cluster.ServiceActive {
 		clearMoves(draft.row)
 	}
-	draft.emitted, draft.expected, draft.events, draft.counted = p.EmittedTargets, len(p.EventsAfter), p.EventsBefore,
+	draft.emitted, draft.after, draft.events, draft.counted = p.EmittedTargets, p.EventsAfter, p.EventsBefore,
 		p.CountedFailures
 	if p.ThrottleCleared {
 		endThrottle(view, commits, s)
@@ -141,16 +141,18 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	}
 	countTasks(view, next)
 	next.UnhealthySince = unhealthySince(view, next)
-	if changed := draft.started.placed || len(p.Stops)+len(p.Choices) > 0; next.Blocked == nil {
+	fewer := s.Blocked != nil && next.Blocked != nil && next.Blocked.Unplaced < s.Blocked.Unplaced
+	switch {
+	case next.Blocked == nil:
 		next.BlockedSince = time.Time{}
-	} else if changed || s.BlockedSince.IsZero() {
+	case fewer || len(p.Stops)+len(p.Choices) > 0 || s.BlockedSince.IsZero():
 		next.BlockedSince = view.now
 	}
 	if at := next.BlockedSince.Add(service.RoomTimeout(s)); next.Blocked != nil && p.MakesRoom && at.After(view.now) {
 		commits.ScheduleDue(state.DueService, s.Name, at)
 	}
 	emitBlocked(view, draft)
-	draft.events = append(draft.events, p.EventsAfter...)
+	draft.events, draft.after = append(draft.events, draft.after...), nil
 	rebalanceZones(view, commits, s, p, draft)
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
 		draft.events = append(draft.events, service.Event{Message: service.SteadyStateMessage(s.Name),

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -131,7 +132,7 @@ func rebalanceZones(
 		commits.ScheduleDue(state.DueService, s.Name, view.now.Add(repairPause))
 		return
 	// all tasks are protected
-	case p.Moves.InProgress == 0 && len(chooseMovable(view, commits, s, fullestZone(counts))) == 0:
+	case p.Moves.InProgress == 0 && chooseMovable(view, commits, s, fullZones(counts)) == nil:
 		stopRebalancing(draft)
 		return
 	}
@@ -196,7 +197,10 @@ func isUnbalanced(view *clusterView, s *cluster.Service, p *service.Plan) bool {
 	if !isUneven(counts) {
 		return false
 	}
-	if movable, _ := movableTasks(view, s, fullestZone(counts)); len(movable) == 0 {
+	if !slices.ContainsFunc(fullZones(counts), func(zone string) bool {
+		movable, _ := movableTasks(view, s, zone)
+		return len(movable) > 0
+	}) {
 		return false
 	}
 	return !s.Rebalancing || anyKey(view.snap.Instances, roomInPoorerZone(view, s, p.RefusedInstances))
@@ -230,16 +234,19 @@ func countZones(view *clusterView, s *cluster.Service, def *cluster.TaskDefiniti
 }
 
 // isUneven reports whether the counts of two zones differ by more than one.
-func isUneven(counts map[string]int) bool {
-	return counts[fullestZone(counts)]-counts[emptiestZone(counts)] > 1
-}
+func isUneven(counts map[string]int) bool { return len(fullZones(counts)) > 0 }
 
-// fullestZone returns the zone with the most tasks: the first by name between equals.
-func fullestZone(counts map[string]int) string {
-	if len(counts) == 0 {
-		return ""
+// fullZones returns the zones with at least two tasks more than the emptiest one. Those with the most tasks
+// come first, and equals by name.
+func fullZones(counts map[string]int) (zones []string) {
+	least := counts[emptiestZone(counts)]
+	for zone, n := range counts {
+		if n-least > 1 {
+			zones = append(zones, zone)
+		}
 	}
-	return slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return counts[a] - counts[b] })
+	slices.SortFunc(zones, func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+	return zones
 }
 
 // emptiestZone returns the zone with the fewest tasks: the first by name between equals.
@@ -250,21 +257,17 @@ func emptiestZone(counts map[string]int) string {
 	return slices.MinFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return counts[a] - counts[b] })
 }
 
-// startInPoorerZone starts a replacement for a task of the fullest zone, in the emptiest that has
-// room. It returns nil if that would not help. A task keeps its capacity provider: if its provider
+// startInPoorerZone starts a replacement for a task of the fullest zone of which one may move, in the emptiest
+// that has room. It returns nil if that would not help. A task keeps its capacity provider: if its provider
 // has no room, a task of another one may move.
 func startInPoorerZone(
 	view *clusterView, commits *plan.Builder, s *cluster.Service, refused []string, seed uint64,
 ) *cluster.Task {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
 	counts := countZones(view, s, def)
-	if !isUneven(counts) {
-		return nil
-	}
-	from := fullestZone(counts)
 	choice := serviceRequest(view, s, def, 1)
 	choice.Seed = seed
-	for movable := chooseMovable(view, commits, s, from); len(movable) > 0; {
+	for movable := chooseMovable(view, commits, s, fullZones(counts)); len(movable) > 0; {
 		chosen := view.engine.ChooseStops(choice, movable)
 		if len(chosen) == 0 {
 			return nil
@@ -273,7 +276,7 @@ func startInPoorerZone(
 		provider := view.providerOf(s, old)
 		r := balancingRequest(providerRequest(view, s, def, provider, 1))
 		r.Refused, r.Seed = refused, commits.SeedFor(s.Name)
-		if where := placeInPoorerZone(view, r, counts, counts[from]); where != nil {
+		if where := placeInPoorerZone(view, r, counts, counts[view.zoneOf(old)]); where != nil {
 			next := newServiceTask(view, s, &s.Deployment.Revision, def)
 			next.Replaces = old.ID
 			commits.KeepTogether(plan.RowsPerStart)
@@ -305,14 +308,23 @@ func placeInPoorerZone(view *clusterView, r placement.Request, counts map[string
 	return &result.Placed[0]
 }
 
-// chooseMovable returns the tasks of [movableTasks]. If only their protection keeps tasks from
-// moving, it wakes placement when the first protection expires.
-func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service, zone string) []*cluster.Task {
-	movable, protectedUntil := movableTasks(view, s, zone)
-	if len(movable) == 0 && !protectedUntil.IsZero() {
-		commits.ScheduleDue(state.DueService, s.Name, protectedUntil)
+// chooseMovable returns the tasks of [movableTasks] in the first of the zones that has some. If only their
+// protection keeps tasks from moving, it wakes placement when the first protection expires.
+func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service, zones []string) []*cluster.Task {
+	var first time.Time
+	for _, zone := range zones {
+		movable, protectedUntil := movableTasks(view, s, zone)
+		if len(movable) > 0 {
+			return movable
+		}
+		if first.IsZero() || !protectedUntil.IsZero() && protectedUntil.Before(first) {
+			first = protectedUntil
+		}
 	}
-	return movable
+	if !first.IsZero() {
+		commits.ScheduleDue(state.DueService, s.Name, first)
+	}
+	return nil
 }
 
 // movableTasks returns the service's RUNNING tasks of a zone that may be replaced: they are not

@@ -93,6 +93,11 @@ func (f *fakeGroups) SetInstanceProtection(_ context.Context, name string, ids [
 	if !protected && f.release != nil {
 		f.release()
 	}
+	for _, i := range g.Instances {
+		if slices.Contains(ids, i.ID) && !i.IsInService() {
+			return cluster.Errorf("ValidationError", "The instance %s is not in InService or EnteringStandby or Standby.", i.ID)
+		}
+	}
 	f.note("protect %v %v", ids, protected)
 	for n := range g.Instances {
 		if slices.Contains(ids, g.Instances[n].ID) {

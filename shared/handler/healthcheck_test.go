@@ -387,3 +387,24 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		want(t, "expires where alarms are back", b.watch().Expires, 0)
 	})
 }
+
+// Events come late and twice: one of an alarm that was over before a deployment began says nothing about it.
+func TestHealthCheck_AlarmEventsOfBeforeTheDeployment(t *testing.T) {
+	for name, isWatched := range map[string]bool{"WhileItIsWatched": true, "AsTheFirstThingThatIsSeen": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBalanced(t, 0)
+			b.placementAsleep = true
+			h := b.healthCheck()
+			b.alarm("errors", false, epoch.Add(-9*time.Minute)) // OK since then
+			b.deploys("ecs-svc/1", epoch, "errors")
+			if isWatched {
+				b.runHealthCheck(h)
+			}
+			late := h.HandleMessages(ctx, messages(alarmEvent("errors", "ALARM", epoch.Add(-10*time.Minute))))
+			wantCount(t, "messages that failed", late, 0)
+			b.runHealthCheck(h)
+			want(t, "in alarm", len(b.watch().InAlarm), 0)
+			want(t, "ignored", b.watch().Ignored, false)
+		})
+	}
+}

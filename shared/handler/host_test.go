@@ -90,6 +90,37 @@ func TestPlacement_Draining(t *testing.T) {
 	})
 }
 
+// A task that exits again and again, and is started again each time, does not keep a draining instance from
+// becoming empty (S11).
+func TestPlacement_DrainingBesideATaskThatExits(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"a", "b"} {
+		i := zoned(id, "zone-a")
+		i.Registered.CPU = 256 * cluster.CPUUnit // room for one task
+		w.ecs.register(i)
+	}
+	w.pump()
+	w.createAs(operation.CreateService{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), MinHealthy: new(0),
+	})
+	w.advance(2 * time.Minute)
+	wantCount(t, "running", w.with(cluster.TaskRunning), 2)
+	w.drain("a")
+	for n := range 10 {
+		w.advance(30 * time.Second)
+		if n%2 == 1 {
+			w.minute()
+		}
+		for _, x := range w.with(cluster.TaskRunning) {
+			if x.Instance == "b" {
+				w.ecs.exit(x.ECSID, 1)
+			}
+		}
+		w.pump()
+	}
+	want(t, "tasks on the draining instance", placed(w.with(cluster.TaskRunning))["a"], 0)
+}
+
 func TestPlacement_Disconnected(t *testing.T) {
 	begin := func(t *testing.T) (*world, string) {
 		w := newWorld(t)

@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -123,4 +124,34 @@ func TestManagedScaling_RoundsAtTheSameTime(t *testing.T) {
 			})
 		}
 	}
+}
+
+// withoutEvents is a store that takes no service events at first.
+type withoutEvents struct {
+	state.Store
+	left int // how many commits with an event fail
+}
+
+func (f *withoutEvents) Commit(ctx context.Context, c state.Commit) error {
+	for _, w := range c.Writes {
+		if _, ok := w.Put.(*cluster.ServiceEvent); ok && f.left > 0 {
+			f.left--
+			return errors.New("cut off")
+		}
+	}
+	return f.Store.Commit(ctx, c)
+}
+
+// What managed scaling says once is said though it is cut off before it does so (C2).
+func TestManagedScaling_SaysLaterWhatItCouldNot(t *testing.T) {
+	s, _ := newSized(t)
+	s.function.State = &withoutEvents{Store: s.store, left: 1}
+	s.createBig()
+	s.pump()
+	for n := range 10 {
+		err := s.function.RunSchedule(ctx, "scaling")
+		want(t, fmt.Sprint("error of look ", n), err != nil, n == 0)
+		s.advance(time.Minute)
+	}
+	want(t, "events", s.ignored("not even the largest, t3.small: insufficient"), 1)
 }

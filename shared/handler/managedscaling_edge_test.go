@@ -513,3 +513,31 @@ func (l losing) Write(c context.Context, w state.Write) (state.Row, error) {
 	}
 	return l.Store.Write(c, w)
 }
+
+// Tasks start on two released instances in one call. The group refuses to protect both, because one is
+// terminating; the other is protected all the same (C6).
+func TestManagedScaling_ProtectsBesideATerminatingInstance(t *testing.T) {
+	s := newScaled(t, nil)
+	for _, id := range []string{"x", "y"} {
+		i := zoned(id, "zone-a")
+		i.Provider, i.Registered.CPU = "p", 256*cluster.CPUUnit
+		s.ecs.register(i)
+		s.groups["g"].Instances = append(s.groups["g"].Instances,
+			cluster.GroupInstance{ID: "i-" + id, Lifecycle: "InService", LaunchedAt: s.clock.now})
+	}
+	s.groups["g"].Desired = 2
+	s.pump()
+	for _, id := range []string{"x", "y"} {
+		next := *s.instance(id)
+		next.Rev++
+		next.ReleasedIn = "g"
+		_, err := s.store.Write(ctx, state.Write{Put: &next})
+		want(t, "error", err, nil)
+	}
+	s.pump()
+	s.groups["g"].Instances[1].Lifecycle = "Terminating:Wait" // its event is on the way
+	s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2)})
+	s.advance(10 * time.Second)
+	want(t, "tasks on x", placed(s.with(cluster.TaskRunning))["x"], 1)
+	want(t, "x is protected", s.groups["g"].Instances[0].Protected, true)
+}

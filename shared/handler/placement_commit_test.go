@@ -1,8 +1,10 @@
 package handler_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -427,5 +429,114 @@ func TestPlacement_Records(t *testing.T) {
 		want(t, "again from", from, records[1].Sequence)
 		want(t, "cluster", records[1].Key.Cluster, "other")
 		wantCount(t, "tasks", w.tasks(), 1)
+	})
+}
+
+// A chain of commits that is cut off after any of them leaves nothing unsaid, and counts nothing twice or for
+// another deployment.
+func TestPlacement_ChainIsCutOff(t *testing.T) {
+	// cutOff ends a decision with an error before the first commit after one that isLast.
+	cutOff := func(w *world, isLast func(*cluster.Service) bool) (happened func() bool) {
+		last, cut := false, false
+		w.state.beforeCommit = func(c state.Commit) error {
+			if last {
+				w.state.beforeCommit, cut = nil, true
+				w.placement = w.newPlacement("env-2", w.placement.Settings)
+				return errors.New("cut off")
+			}
+			for _, write := range c.Writes {
+				s, ok := write.Put.(*cluster.Service)
+				last = last || ok && isLast(s)
+			}
+			return nil
+		}
+		return func() bool { return cut }
+	}
+	always := func(*cluster.Service) bool { return true }
+	said := func(w *world, text string) (n int) {
+		for _, message := range w.events("web") {
+			if strings.Contains(message, text) {
+				n++
+			}
+		}
+		return n
+	}
+	t.Run("WhileItCountsFailuresOfAnOlderRevision", func(t *testing.T) {
+		w := newWorld(t)
+		w.redelivers = true
+		w.ecs.define(definition("web", 2, 256, 512))
+		w.instances("i", 10, 16384, 32768)
+		w.ecs.frozen = true // tasks stay PENDING
+		w.createAs(operation.CreateService{
+			Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(130),
+			ServiceParameters: operation.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true}},
+		})
+		w.pump()
+		w.placementAsleep = true
+		for _, id := range w.ecs.live() {
+			w.ecs.report(id, func(t *cluster.ECSTask) {
+				t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped
+				t.StopCode, t.Reason = cluster.StopFailedToStart, "CannotPullContainerError"
+			})
+		}
+		w.pump()
+		w.deploy("web", "web:2")
+		w.pump()
+		w.ecs.frozen = false
+		commits := 0
+		isCutOff := cutOff(w, func(*cluster.Service) bool { commits++; return commits == 3 })
+		w.placementAsleep = false
+		w.pump()
+		w.advance(5 * time.Minute)
+		want(t, "cut off", isCutOff(), true)
+		want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
+	})
+	t.Run("AfterADeploymentHasCompleted", func(t *testing.T) {
+		w := newWorld(t)
+		w.redelivers = true
+		w.instances("i", 10, 16384, 65536)
+		w.createAs(operation.CreateService{
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(40), MinHealthy: new(10),
+			ServiceParameters: operation.ServiceParameters{Early: &cluster.EarlySuccess{Enable: true, Percent: 10}},
+		})
+		w.dispatchAsleep = true
+		w.pump()
+		w.placementAsleep, w.dispatchAsleep = true, false
+		w.pump()
+		w.scale("web", 200)
+		w.pump()
+		isCutOff := cutOff(w, always)
+		w.placementAsleep = false
+		w.pump()
+		w.minutes(5)
+		want(t, "cut off", isCutOff(), true)
+		want(t, "times its completion was said", said(w, "deployment completed"), 1)
+	})
+	t.Run("AfterSomethingThatIsSaidOnce", func(t *testing.T) {
+		w := newWorld(t)
+		w.redelivers = true
+		def := definition("checked", 1, 256, 512)
+		def.HealthChecked = true
+		w.ecs.define(def)
+		w.instances("i", 10, 16384, 65536)
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "checked", Desired: new(12)})
+		w.pump()
+		all := w.ecs.live()
+		for _, id := range all {
+			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
+		}
+		w.advance(time.Minute)
+		w.placementAsleep = true
+		for _, id := range all[:11] {
+			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+		}
+		w.scale("web", 200)
+		w.pump()
+		isCutOff := cutOff(w, always)
+		w.placementAsleep = false
+		w.pump()
+		w.minutes(5)
+		want(t, "cut off", isCutOff(), true)
+		want(t, "times it was said", said(w, "is not replacing 11 unhealthy tasks"), 1)
 	})
 }

@@ -224,3 +224,29 @@ func TestPlacement_Providers(t *testing.T) {
 		want(t, "provider", w.instance("s").Provider, "other")
 	})
 }
+
+// A sweep finds room that an instance of any of a service's capacity providers has, if the wake-up was lost.
+func TestPlacement_SweepLooksAtAllProviders(t *testing.T) {
+	for _, provider := range []string{"spot", "demand"} {
+		t.Run(provider, func(t *testing.T) {
+			w := newWorld(t)
+			w.associate("spot", "demand")
+			w.createAs(operation.CreateService{
+				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2),
+				ServiceParameters: operation.ServiceParameters{Providers: &[]cluster.ProviderShare{
+					{Provider: "spot", Weight: 1}, {Provider: "demand", Weight: 1},
+				}},
+			})
+			w.advance(time.Minute)
+			wantCount(t, "waiting", w.with(cluster.TaskProvisioning), 2)
+			w.placementAsleep = true
+			w.provide("x", provider, 20)
+			w.pump()
+			w.decide, w.placementAsleep = nil, false // the wake-up is lost
+			w.placement = w.newPlacement("env-2", w.placement.Settings)
+			w.sweep()
+			w.minutes(5)
+			wantCount(t, "running", w.with(cluster.TaskRunning), 1)
+		})
+	}
+}

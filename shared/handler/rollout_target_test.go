@@ -274,6 +274,26 @@ func TestPlacement_Zones(t *testing.T) {
 		w.sweep()
 		want(t, "due rows where there is nothing to do", len(w.dues()), dues)
 	})
+	for _, protected := range []string{"a", "b"} {
+		t.Run("BesideAZoneOfProtectedTasks/"+protected, func(t *testing.T) {
+			w := newWorld(t)
+			w.ecs.register(zoned("a", "zone-a"))
+			w.ecs.register(zoned("b", "zone-b"))
+			w.pump()
+			w.create("web", "web", 6)
+			w.advance(2 * time.Minute)
+			for _, x := range w.with(cluster.TaskRunning) {
+				if x.Instance == protected {
+					_, _, err := w.api.TaskProtections.ProtectTasks(ctx, prod, []string{x.ID}, 4*time.Hour)
+					want(t, "error", err, nil)
+				}
+			}
+			w.ecs.register(zoned("c", "zone-c"))
+			w.minutes(5)
+			on := placed(w.with(cluster.TaskRunning))
+			want(t, "tasks of the protected zone and the new one", fmt.Sprint(on[protected], on["c"]), "3 1")
+		})
+	}
 	t.Run("StayBalancedThroughAnUpdate", func(t *testing.T) {
 		// Two tasks are in zones a and b. The three that take their place would rather go to the smaller
 		// instances of zone c, which has none of the two. Each zone gets one, so none moves afterwards.

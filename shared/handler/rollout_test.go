@@ -373,3 +373,77 @@ func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 	want(t, "failed", w.service("web").Service.Deployment.Failed, 0)
 	want(t, "release", w.service("web").Service.Release.Status, cluster.DeploymentSuccessful)
 }
+
+// Nothing is done for tasks that will never start: those of a deployment that was stopped.
+func TestPlacement_StoppedDeployment(t *testing.T) {
+	abort := func(w *world, name string) {
+		want(w.t, "error", w.api.Deployments.StopServiceDeployment(ctx, operation.RecordRef{
+			Cluster: prod, Service: name, ID: w.service(name).Service.Release.ID,
+		}, cluster.StopAbort), nil)
+		w.advance(2 * time.Minute)
+	}
+	t.Run("LaunchesNothing", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2)})
+		s.pump()
+		wantCount(t, "waiting", s.with(cluster.TaskProvisioning), 2)
+		abort(s.world, "web")
+		s.minute(30)
+		want(t, "desired capacity", s.groups["g"].Desired, 0)
+		want(t, "pending", s.service("web").Service.Pending, 0)
+	})
+	t.Run("MovesNothing", func(t *testing.T) {
+		w := newWorld(t)
+		metered := func(n int64, ids ...string) {
+			for _, id := range ids {
+				i := zoned(id, "zone-a")
+				i.Registered.Metrics = map[string]int64{"connections": n}
+				w.ecs.register(i)
+			}
+			w.pump()
+		}
+		runs := func(name string, n int, load int64) {
+			w.createAs(operation.CreateService{
+				Cluster: prod, Name: name, TaskDefinition: "web", Desired: &n,
+				Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: load}}},
+			})
+			w.advance(2 * time.Minute)
+		}
+		metered(100, "a")
+		runs("shop", 2, 30)
+		metered(25, "c", "d", "e")
+		runs("big", 1, 100)
+		abort(w, "big")
+		before := len(w.ecs.starts)
+		metered(60, "b") // has room for what shop runs
+		w.minutes(10)
+		want(t, "starts", len(w.ecs.starts)-before, 0)
+		want(t, "big waits for room", w.service("big").Service.Blocked != nil, false)
+	})
+}
+
+// The alarms of a deployment are watched for their bake time though a clock jumped when it began (S8).
+func TestPlacement_BakeTimeOfAClockThatJumped(t *testing.T) {
+	const day = 24 * time.Hour
+	w := newWorld(t)
+	w.instances("i", 1, 8192, 16384)
+	s := w.createAs(operation.CreateService{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1),
+		ServiceParameters: operation.ServiceParameters{
+			Alarms: &cluster.DeploymentAlarms{Enable: true, Names: []string{"errors"}},
+		},
+	})
+	w.advance(2 * time.Minute)
+	w.clock.now = w.clock.now.Add(day)
+	_, err := w.store.Write(ctx, state.Write{Put: &cluster.AlarmWatch{
+		Head: cluster.Head{Cluster: prod, Rev: 1}, Owner: s.Short, Service: "web",
+		Deployment: w.service("web").Service.Deployment.ID, Bake: time.Minute,
+	}})
+	want(t, "error", err, nil)
+	w.pump()
+	w.clock.now = w.clock.now.Add(-day)
+	w.pump()
+	want(t, "state at first", w.service("web").Service.Deployment.State, cluster.RolloutInProgress)
+	w.minutes(5)
+	want(t, "state after the bake time", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
+}

@@ -32,10 +32,12 @@ func activeAlarms(in *Input, next *cluster.Service) []string {
 }
 
 // bakeUntil returns until when the alarms of a deployment have to be watched once it is fully
-// rolled out.
+// rolled out. A time that is further ahead than the alarms ask for is that of a clock that had jumped: the
+// watch begins again.
 func bakeUntil(in *Input, next *cluster.Service, w *cluster.AlarmWatch) time.Time {
-	if next.Deployment.BakeUntil.IsZero() {
+	until := next.Deployment.BakeUntil
+	if until.IsZero() || until.Sub(in.Now) > w.Bake+cluster.MaxClockError {
 		return in.Now.Add(w.Bake)
 	}
-	return next.Deployment.BakeUntil
+	return until
 }

@@ -3,14 +3,16 @@ package service
 // drainingReason is why a task on a draining instance stops, in ECS's words.
 const drainingReason = "Task stopped during instance draining"
 
-// stopUseless stops tasks that are not RUNNING yet on draining instances (S11), and tasks of
-// abandoned deployments that are not up: they will never be of use.
+// stopUseless stops tasks that will never be of use: those that are not RUNNING yet on draining instances
+// (S11), those of abandoned deployments that are not up, and those that wait for an instance though their
+// deployment has failed and starts nothing.
 func stopUseless(v view) (d decision) {
 	b := v.stopBudget()
 	for i := range v.revisions {
 		r := &v.revisions[i]
 		useless := r.tasksLeft(func(t *task) bool {
-			return t.condition == starting && t.onDraining || r.abandoned && !t.isUp()
+			return t.condition == starting && t.onDraining || r.abandoned && !t.isUp() ||
+				r.isFailed() && t.condition == provisioning
 		})
 		for _, t := range useless {
 			var step decision
@@ -19,7 +21,7 @@ func stopUseless(v view) (d decision) {
 			} else {
 				b, step = b.tryStop(t, r.scalingReason(t))
 				for j := range step.stops {
-					step.stops[j].lowersDesired = true
+					step.stops[j].lowersDesired = r.abandoned
 				}
 			}
 			d = d.plus(step)

@@ -117,13 +117,14 @@ func reportDistrusted(v view, count int) decision {
 // StuckKey marks in a service's EmittedKeys that its deployment may neither start nor stop a task.
 const StuckKey = "stuck"
 
-// reportStuck reports a deployment whose percentages allow neither a start nor a stop.
+// reportStuck reports a deployment whose percentages allow neither a start nor a stop, and a service whose
+// maximumPercent is too small for all its tasks.
 func reportStuck(v view) decision {
-	p := v.primary()
-	inRollout := v.Service.Strategy == cluster.Replica && v.Service.Status == cluster.ServiceActive &&
-		v.next.Deployment.State == cluster.RolloutInProgress
-	blocked := !v.acted && v.floorReached && v.stoppingCount() == 0 && v.activeCount() >= v.ceiling
-	if !inRollout || !blocked || p.stayingCount() >= v.desired ||
+	p, tooSmall := v.primary(), v.ceiling < v.desired
+	mayAct := v.Service.Strategy == cluster.Replica && v.Service.Status == cluster.ServiceActive &&
+		(v.next.Deployment.State == cluster.RolloutInProgress || tooSmall && !p.isFailed())
+	blocked := !v.acted && (v.floorReached || tooSmall) && v.stoppingCount() == 0 && v.activeCount() >= v.ceiling
+	if !mayAct || !blocked || p.stayingCount() >= v.desired ||
 		v.backoffs[p.deployment.ID].NextAttemptAt.After(v.Now) {
 		return decision{}
 	}

@@ -316,6 +316,18 @@ func TestEventsAreNotRepeated(t *testing.T) {
 	expect(t, "keys of the row that was given", in.Service.EmittedKeys["unhealthy/t1"], noon.Add(-6*time.Hour))
 }
 
+// maximumOf makes a service without a deployment in progress, which wants four tasks and has two, start no more
+// than the percentage of them.
+func maximumOf(percent int) func(*Input) {
+	return func(in *Input) {
+		in.Service.Deployment.State, in.Service.Older = cluster.RolloutCompleted, nil
+		in.Service.Desired, in.Service.MinHealthy, in.Service.MaxPercent = 4, 0, percent
+		for _, t := range in.Tasks {
+			t.Revision = in.Service.Deployment.ID
+		}
+	}
+}
+
 // The event about a deployment that is stuck comes only while nothing can change it: percentages
 // forbid a start and a stop, and no task may still become healthy.
 func TestStuckDeployment(t *testing.T) {
@@ -333,6 +345,12 @@ func TestStuckDeployment(t *testing.T) {
 		{"ATaskMayBecomeHealthy", func(in *Input) { in.Tasks[1].Started = cluster.At(noon.Add(-time.Second)) }, false},
 		{"StartsAreDelayed", func(in *Input) { *in = throttled(*in, "ecs-svc/a", 1, time.Minute) }, false},
 		{"DeletedService", func(in *Input) { in.Service.Status = cluster.ServiceDraining }, false},
+		{"TheMaximumIsTooSmallForAllTasks", maximumOf(50), true},
+		{"TheMaximumIsTooSmallAndATaskIsStopping", func(in *Input) {
+			maximumOf(50)(in)
+			in.Tasks = append(in.Tasks, newTask("t3", stoppingTask))
+		}, false},
+		{"TheMaximumLeavesRoomForAllTasks", maximumOf(100), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := deploying(with(2, 100, 100, newTask("t1"), newTask("t2")), 2)

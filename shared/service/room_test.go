@@ -88,7 +88,7 @@ func TestRoomIsMade(t *testing.T) {
 			in := with(2, 0, 200, newTask("t1"), newTask("t2"), newTask("t3", waitingTask))
 			in.Service.Deployment.State = cluster.RolloutFailed
 			return in
-		}(), "t1")), ""},
+		}(), "t1")), "stop t3"},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, "plan", says(Reconcile(c.in)), c.want) })
 	}

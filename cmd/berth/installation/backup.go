@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -66,11 +67,19 @@ func BackupFolder(folder string, w io.Writer) error {
 	return writeArchive(w, &copies[0], &copies[1])
 }
 
-// writeArchive writes the copies of [DataFiles], in their order.
+// sumRecord is the record of a file in the archive that has its SHA-256, in hexadecimal digits. Backups of
+// earlier versions have none.
+const sumRecord = "BERTH.sha256"
+
+// writeArchive writes the copies of [DataFiles], in their order, each with its checksum.
 func writeArchive(w io.Writer, copies ...*bytes.Buffer) error {
 	archive := tar.NewWriter(w)
 	for n, name := range DataFiles {
-		header := tar.Header{Name: name, Mode: 0o600, Size: int64(copies[n].Len()), ModTime: time.Now()}
+		header := tar.Header{
+			Name: name, Mode: 0o600, Size: int64(copies[n].Len()), ModTime: time.Now().Truncate(time.Second),
+			Format:     tar.FormatPAX,
+			PAXRecords: map[string]string{sumRecord: fmt.Sprintf("%x", sha256.Sum256(copies[n].Bytes()))},
+		}
 		if err := archive.WriteHeader(&header); err != nil {
 			return err
 		}
@@ -82,8 +91,9 @@ func writeArchive(w io.Writer, copies ...*bytes.Buffer) error {
 }
 
 // Restore makes a data folder from a backup. It is an error if the folder has one of the files
-// already. A backup that is no whole one leaves none of them.
+// already. A backup that is damaged or no whole one leaves neither them nor a folder that was not there.
 func Restore(folder string, backup io.Reader) (err error) {
+	_, noFolder := os.Stat(folder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
@@ -100,6 +110,9 @@ func Restore(folder string, backup io.Reader) (err error) {
 				_ = os.Remove(path)
 			}
 		}
+		if err != nil && noFolder != nil {
+			_ = os.Remove(folder)
+		}
 	}()
 	archive := tar.NewReader(backup)
 	for {
@@ -114,10 +127,14 @@ func Restore(folder string, backup io.Reader) (err error) {
 		if !slices.Contains(DataFiles, header.Name) || slices.Contains(made, path) || header.Size > maxBackupFile {
 			return fmt.Errorf("no backup of Berth's has a file %.64q of %d bytes here", header.Name, header.Size)
 		}
-		if err := datafile.Create(path, archive); err != nil {
+		sum := sha256.New()
+		if err := datafile.Create(path, io.TeeReader(archive, sum)); err != nil {
 			return err
 		}
 		made = append(made, path)
+		if want, got := header.PAXRecords[sumRecord], fmt.Sprintf("%x", sum.Sum(nil)); want != "" && want != got {
+			return fmt.Errorf("the backup is damaged: %s has the SHA-256 %s, expected %s", header.Name, got, want)
+		}
 	}
 	if len(made) < len(DataFiles) {
 		return fmt.Errorf("the backup has %d of %d files", len(made), len(DataFiles))

@@ -13,8 +13,8 @@ import (
 // protectInstances protects the released instances among these starts from scale-in again (C6), and
 // reports whether the starts may be made. It first clears the row's note that the instance is
 // released: managed scaling, which may be about to remove the protection at this moment, then finds
-// the note gone and protects the instance itself. If the group refuses, it is terminating the
-// instance already; the task starts all the same and is replaced with the instance.
+// the note gone and protects the instance itself. If the group refuses for an instance, it is terminating it
+// already; the task starts all the same and is replaced with the instance.
 func protectInstances(ctx context.Context, r *round, group []state.StartItem) bool {
 	released := map[string][]string{}
 	for _, s := range group {
@@ -28,18 +28,35 @@ func protectInstances(ctx context.Context, r *round, group []state.StartItem) bo
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(released)) {
-		err := r.Groups.SetInstanceProtection(ctx, name, released[name], true)
-		if err == nil {
-			continue
+		refused, again := protectIn(ctx, r, name, released[name])
+		if refused && len(released[name]) > 1 { // for one of them: a group refuses for all
+			for _, id := range released[name] {
+				if _, failed := protectIn(ctx, r, name, []string{id}); failed {
+					again = true
+				}
+			}
 		}
-		code := cluster.ErrorCode(err)
-		handler.Logger(r.Log).Warn("protecting instances before tasks start there", "cluster", r.cluster, "group", name,
-			"error", err)
-		if code == cluster.CodeServer || code == cluster.CodeThrottling || code == cluster.CodeAccessDenied {
+		if again {
 			return false
 		}
 	}
 	return true
+}
+
+// protectIn protects instances of a group, and reports whether the group has refused that, or whether it has
+// to be tried again.
+func protectIn(ctx context.Context, r *round, group string, instances []string) (refused, again bool) {
+	err := r.Groups.SetInstanceProtection(ctx, group, instances, true)
+	if err == nil {
+		return false, false
+	}
+	handler.Logger(r.Log).Warn("protecting instances before tasks start there", "cluster", r.cluster, "group", group,
+		"instances", instances, "error", err)
+	switch cluster.ErrorCode(err) {
+	case cluster.CodeServer, cluster.CodeThrottling, cluster.CodeAccessDenied:
+		return false, true
+	}
+	return true, false
 }
 
 // clearReleased records that no Auto Scaling group may terminate the instance.

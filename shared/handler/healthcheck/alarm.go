@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -47,17 +48,29 @@ func (h *Handler) checkAlarms(ctx context.Context, name string, fired map[string
 	}
 	alarms := make(map[string]cluster.Alarm, len(got))
 	for _, a := range got {
-		if f := fired[a.Name]; f != nil && !a.InAlarm {
-			a.InAlarm, a.Since = true, f.At // it was, and may be again
-		}
 		alarms[a.Name] = a
 	}
 	var failed []error
 	for _, s := range services {
-		failed = append(failed, cluster.Wrap(h.recordAlarms(ctx, s, alarms), "watching the alarms of service %s",
-			s.Name))
+		failed = append(failed, cluster.Wrap(h.recordAlarms(ctx, s, addFired(s, alarms, fired)),
+			"watching the alarms of service %s", s.Name))
 	}
 	return errors.Join(failed...)
+}
+
+// addFired returns the alarms with those in ALARM that have fired since the service's deployment began, though
+// they may be OK again. Events come late and twice: one of the time before says nothing about the deployment.
+func addFired(
+	s *cluster.Service, alarms map[string]cluster.Alarm, fired map[string]*awsevent.Alarm,
+) map[string]cluster.Alarm {
+	out := maps.Clone(alarms)
+	for name, f := range fired {
+		if a, here := out[name]; here && !a.InAlarm && f.At.After(s.Deployment.CreatedAt) {
+			a.InAlarm, a.Since = true, f.At
+			out[name] = a
+		}
+	}
+	return out
 }
 
 // deployingServices returns the services with alarms whose deployment is in progress. It lists all

@@ -3,6 +3,7 @@ package managedscaling
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 
 	"berth/shared/cluster"
@@ -66,6 +67,26 @@ func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, eve
 		}
 	}
 	return nil
+}
+
+// emitNew emits events that were not emitted yet, and remembers that only then: if it is cut off in between,
+// an event is emitted twice rather than never. history is what was written last.
+func (r *round) emitNew(
+	ctx context.Context, p *cluster.CapacityProvider, history *cluster.ScalingHistory, events []scaling.Event,
+) error {
+	if err := r.emitEvents(ctx, p, events); err != nil {
+		return err
+	}
+	next := *history
+	next.EmittedKeys = slices.Clone(history.EmittedKeys)
+	for _, e := range events {
+		if e.Key != "" {
+			next.EmittedKeys = append(next.EmittedKeys, e.Key)
+		}
+	}
+	slices.Sort(next.EmittedKeys)
+	next.EmittedKeys = slices.Compact(next.EmittedKeys)
+	return writeHistory(ctx, r.State, history, &next)
 }
 
 // addServiceEvent appends an event to a service. Its number comes from the service's row, which

@@ -49,10 +49,12 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	}
 	next := d.History
 	next.Attachment, next.Heartbeats = attached, scaling.Heartbeats(p, a.group, old.Heartbeats, r.Clock.Now())
-	var events []scaling.Event
-	next.EmittedKeys, events = scaling.NewEvents(old.EmittedKeys, d.Events)
-	if r.between { // not everything was decided, so what is not said may hold
-		next.EmittedKeys = slices.Compact(slices.Sorted(slices.Values(append(next.EmittedKeys, old.EmittedKeys...))))
+	keys, events := scaling.NewEvents(old.EmittedKeys, d.Events)
+	next.EmittedKeys = old.EmittedKeys
+	if !r.between { // otherwise not everything was decided, and what is not said may hold
+		next.EmittedKeys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+			return !slices.Contains(old.EmittedKeys, key)
+		})
 	}
 	if err := writeHistory(ctx, r.State, old, &next); err != nil {
 		return err
@@ -69,7 +71,8 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}
 	return errors.Join(state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr),
-		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats), state.IgnoreConflict(r.emitEvents(ctx, p, events)))
+		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats),
+		state.IgnoreConflict(r.emitNew(ctx, p, &next, events)))
 }
 
 // reportUnscaled says once, to the services that use the provider, why its group is not changed.

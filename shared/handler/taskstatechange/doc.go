@@ -8,7 +8,8 @@
 // Invariants:
 //   - Nothing is decided here. The stream of the rows wakes placement.
 //   - Events may come late, twice and in any order: a row takes only what is newer.
-//   - An old event never stops a task by itself. ECS is asked for the present state first.
+//   - An old event never stops a task by itself. ECS is asked for the present state first. What EC2 announces
+//     of a Spot instance drains it however late it comes, if it is still ACTIVE.
 //   - A cluster is removed only if two operations of ECS agree that it no longer exists.
 //
 // Start reading at taskstatechange.go for events, sweep.go for the comparison, and forget.go for

@@ -239,7 +239,7 @@ func checkTag(t types.Tag, own bool) error {
 	case utf8.RuneCountInString(input.Value(t.Value)) > maxTagValue:
 		return input.Invalid("The value of tag %s has more than %d characters.", key, maxTagValue)
 	case strings.HasPrefix(strings.ToLower(key), awsTags):
-		return input.Invalid("Tag keys must not start with %s: %s.", awsTags, key)
+		return input.Invalid("Tag key %q starts with %s, which is reserved.", key, awsTags)
 	case !tagText.MatchString(key) || !own && !tagText.MatchString(input.Value(t.Value)):
 		return input.Invalid("Tag %.130q has characters that tags do not have.", key)
 	}

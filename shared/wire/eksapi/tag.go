@@ -110,7 +110,7 @@ func checkTags(tags map[string]string) error {
 		case utf8.RuneCountInString(v) > maxTagValue:
 			return badRequest("The value of tag %s has more than %d characters.", key, maxTagValue)
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return badRequest("Tag keys must not start with aws:: %s.", key)
+			return badRequest("Tag key %q starts with aws:, which is reserved.", key)
 		case key == cluster.AutoScalingTag:
 			return badRequest("The tag %s cannot be changed: it names the node group's Auto Scaling group.", key)
 		}

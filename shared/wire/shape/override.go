@@ -62,6 +62,12 @@ func ParseOverrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 	return out, nil
 }
 
+// minMemory is the least memory that Docker gives a container, in MiB.
+const minMemory = 6
+
+// isBelow reports whether a value is given and less than the bound.
+func isBelow(value *int32, bound int32) bool { return value != nil && *value < bound }
+
 // containerOverride reads the override of one container. length counts its characters towards the
 // limit.
 func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride, length int, err error) {
@@ -77,6 +83,14 @@ func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride
 	case input.Value(c.Cpu) > math.MaxInt32/2 || input.Value(c.Memory) > math.MaxInt32/2 ||
 		input.Value(c.MemoryReservation) > math.MaxInt32/2:
 		return out, 0, input.Invalid("Override for container named %.255s is out of range.", *c.Name)
+	case isBelow(c.Memory, minMemory) || isBelow(c.MemoryReservation, minMemory):
+		return out, 0, input.Invalid(
+			"Invalid setting for container '%.255s'. 'memory' and 'memoryReservation' must be at least %d MiB.",
+			*c.Name, minMemory)
+	case c.MemoryReservation != nil && isBelow(c.Memory, *c.MemoryReservation):
+		return out, 0, input.Invalid(
+			"Invalid setting for container '%.255s'. 'memory' must be greater than or equal to 'memoryReservation'.",
+			*c.Name)
 	}
 	out = cluster.ContainerOverride{
 		Name: *c.Name, Command: c.Command, CPU: c.Cpu, Memory: c.Memory, Reservation: c.MemoryReservation,
