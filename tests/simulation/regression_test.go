@@ -96,6 +96,7 @@ var wholeRegressions = []struct {
 	{Run{Seed: 166806}, "a service of task sets that lacked capacity of a metric kept the zones of others from being " +
 		"balanced, forever"},
 	{Run{Seed: 171386}, "zones waited forever for moves that make room for a blocked service, where none could"},
+	{Run{Seed: 181615}, "the check of prompt starts forgot an attempt on an instance whose agent is disconnected"},
 	{Run{Seed: 162334}, "the check of moves knew that another task had ended before placement could"},
 	{Run{Seed: 30365, Balance: true}, "the check of a task set's room forgot that domain rules count the tasks of all sets"},
 	{Run{Seed: 41392, Balance: true}, "an older deployment started a task in the place of one that had to go, " +

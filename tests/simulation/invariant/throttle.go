@@ -138,7 +138,8 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 }
 
 // CanStartNow reports whether nothing keeps a service from starting a task that it misses: no
-// deployment, no blocked placement, no throttle.
+// deployment, no blocked placement, no throttle, and no attempt whose agent is disconnected, so that it shows no
+// outcome.
 func (c *Checker) CanStartNow(s *cluster.Service) bool {
 	d := &s.Deployment
 	if s.Controller == cluster.ExternalController || s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
@@ -148,6 +149,11 @@ func (c *Checker) CanStartNow(s *cluster.Service) bool {
 	active := c.countActive(s.Short)
 	if active >= s.Desired || active >= ModelService(s).Ceiling(s.Desired) {
 		return false
+	}
+	for _, t := range c.ByOwner[s.Short] {
+		if i := c.InstanceRows[t.Instance]; t.IsActive() && t.Started == 0 && i != nil && !i.AgentConnected {
+			return false
+		}
 	}
 	_, latest := model.NextStartWindow(c.StartAttempts(s.Short, d.ID, false))
 	return !latest.After(c.now())
