@@ -225,6 +225,24 @@ type ServiceDeployment struct {
 	Service string `json:"sv"` // name
 	Short   string `json:"sh"`
 	Release
+	// Configuration is the service's when the row was written: the service may have another one since.
+	Configuration DeploymentConfiguration `json:"cf,omitzero"`
+}
+
+// DeploymentConfiguration says how the deployments of a service go, and when they fail.
+type DeploymentConfiguration struct {
+	MinHealthy int              `json:"mi"` // minimumHealthyPercent
+	MaxPercent int              `json:"ma"` // maximumPercent
+	Breaker    CircuitBreaker   `json:"br,omitzero"`
+	Alarms     DeploymentAlarms `json:"al,omitzero"`
+	Early      EarlySuccess     `json:"es,omitzero"`
+}
+
+// DeploymentConfiguration returns how deployments of the service go now.
+func (s *ServiceSpec) DeploymentConfiguration() DeploymentConfiguration {
+	return DeploymentConfiguration{
+		MinHealthy: s.MinHealthy, MaxPercent: s.MaxPercent, Breaker: s.Breaker, Alarms: s.Alarms, Early: s.Early,
+	}
 }
 
 // ServiceRevision is the row of one [Revision].

@@ -112,7 +112,7 @@ func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 		(old == nil || old.ID != now.ID || old.Status != now.Status) {
 		commits.AddWrite(state.Write{Any: true, Put: &cluster.ServiceDeployment{
 			Head:    cluster.Head{Cluster: next.Cluster, Expires: view.now.Add(KeepHistory).Unix()},
-			Service: next.Name, Short: next.Short, Release: *now,
+			Service: next.Name, Short: next.Short, Release: *now, Configuration: next.DeploymentConfiguration(),
 		}})
 	}
 	next.Rev++

@@ -41,14 +41,23 @@ func (w *world) balanced() *cluster.Service {
 	})
 }
 
-// decided changes a service's row as placement does.
+// decided changes a service's row, and that of its service deployment, as placement does.
 func (w *world) decided(name string, change func(*cluster.Service)) *cluster.Service {
 	w.t.Helper()
 	s := *w.service(name).Service
+	before := s.Release
 	change(&s)
 	s.Rev++
-	if _, err := w.store.Write(ctx, state.Write{Put: &s}); err != nil {
-		w.t.Fatal(err)
+	writes := []state.Write{{Put: &s}}
+	if r := s.Release; before != nil && r != nil && r.Status != before.Status {
+		writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceDeployment{
+			Head: cluster.Head{Cluster: prod}, Service: s.Name, Short: s.Short, Release: *r,
+		}})
+	}
+	for _, write := range writes {
+		if _, err := w.store.Write(ctx, write); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	return &s
 }
@@ -506,4 +515,32 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 				cluster.CodeDeploymentNotFound, "Service deployment not found.")
 		}
 	})
+}
+
+// A service deployment that has ended shows how it was configured, whatever the service is now; one in progress
+// shows the service's configuration.
+func TestAPI_ConfigurationOfServiceDeployments(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 2, 8192, 16384)
+	first := w.create("web", "web", 2).Release.ID
+	w.minutes(3)
+	want(t, "status", w.service("web").Service.Release.Status, cluster.DeploymentSuccessful)
+	change := func(u operation.UpdateService) string {
+		u.Name = "web"
+		s, err := w.update(u)
+		want(t, "error", err, nil)
+		return s.Release.ID
+	}
+	maximumOf := func(id string) int {
+		found, _, err := w.api.Deployments.DescribeServiceDeployments(ctx,
+			[]operation.RecordRef{{Cluster: prod, Service: "web", ID: id}})
+		want(t, "error", err, nil)
+		return found[0].Configuration.MaxPercent
+	}
+	change(operation.UpdateService{MaxPercent: new(150)})
+	want(t, "maximumPercent of the last one", maximumOf(first), 200)
+	second := change(operation.UpdateService{Force: true})
+	want(t, "maximumPercent of the one in progress", maximumOf(second), 150)
+	third := change(operation.UpdateService{Force: true, MaxPercent: new(175)})
+	want(t, "maximumPercent of each", fmt.Sprint(maximumOf(first), maximumOf(second), maximumOf(third)), "200 150 175")
 }

@@ -29,6 +29,8 @@ func (r RecordRef) String() string { return r.Cluster + "/" + r.Service + "/" + 
 type ReleaseDetail struct {
 	cluster.Release
 	Service *cluster.Service
+	// Configuration is that of the time when it ended, or the service's while it is in progress.
+	Configuration cluster.DeploymentConfiguration
 }
 
 // RevisionDetail is a service revision with its service.

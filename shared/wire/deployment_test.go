@@ -21,7 +21,9 @@ func deployed(t *testing.T) *berth {
 	s := b.scheduler.services["prod/web"].Service
 	s.Older = []cluster.Deployment{{Revision: cluster.Revision{ID: "ecs-svc/1111111111111111111"}, Desired: 3, Running: 2, Pending: 1}}
 	add := func(r cluster.Release) {
-		b.scheduler.releases = append(b.scheduler.releases, &operation.ReleaseDetail{Release: r, Service: s})
+		b.scheduler.releases = append(b.scheduler.releases, &operation.ReleaseDetail{
+			Release: r, Service: s, Configuration: s.DeploymentConfiguration(),
+		})
 	}
 	add(cluster.Release{
 		ID: "d1", Status: cluster.DeploymentRollbackInProgress, Reason: "why", CreatedAt: noon,

@@ -28,15 +28,15 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures()),
+	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations()),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
 		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts,
-		untagged, deploymentFailures()),
+		untagged, deploymentFailures(), deploymentConfigurations()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
-		inbox, scaleOuts, untagged, deploymentFailures()),
+		inbox, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -101,6 +101,21 @@ func deploymentFailures() []string {
 		for _, field := range []string{"TriggeredSince", "TargetDefinition", "LastFailure"} {
 			fields = append(fields, of+".Release.ReleaseResult."+field)
 		}
+	}
+	return fields
+}
+
+// deploymentConfigurations returns the configurations of deployments that have ended, which the first three
+// versions did not keep.
+func deploymentConfigurations() []string {
+	const of = "deployment# *cluster.ServiceDeployment.Configuration"
+	fields := []string{of}
+	for _, field := range []string{
+		"MinHealthy", "MaxPercent", "Breaker", "Breaker.Enable", "Breaker.Rollback", "Breaker.Cumulative",
+		"Breaker.Type", "Breaker.Value", "Alarms", "Alarms.Names", "Alarms.Names[]", "Alarms.Enable", "Alarms.Rollback",
+		"Early", "Early.Enable", "Early.Percent", "Early.Deferred",
+	} {
+		fields = append(fields, of+"."+field)
 	}
 	return fields
 }

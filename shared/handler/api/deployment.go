@@ -32,7 +32,7 @@ func (a *Deployments) ListServiceDeployments(
 	}
 	// It has the lowest id, so it belongs on the first page.
 	if r := s.Release; r != nil && (q.After == "" || r.ID > q.After) && isQueried(q, r) {
-		out = append(out, &operation.ReleaseDetail{Release: *r, Service: s})
+		out = append(out, newReleaseDetail(s, r, nil))
 	}
 	from := state.Prefix(q.Cluster, state.PrefixDeployment+s.Short+"#")
 	if q.After != "" {
@@ -51,7 +51,7 @@ func (a *Deployments) ListServiceDeployments(
 			if len(out) == q.Limit {
 				return out, true, nil
 			}
-			out = append(out, &operation.ReleaseDetail{Release: d.Release, Service: s})
+			out = append(out, newReleaseDetail(s, &d.Release, d))
 		}
 		if len(rows) < from.Limit {
 			return out, false, nil
@@ -72,12 +72,41 @@ func (a *Deployments) DescribeServiceDeployments(
 	ctx context.Context, refs []operation.RecordRef,
 ) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
 	return describeEach(refs, func(ref operation.RecordRef) (*operation.ReleaseDetail, error) {
-		s, r, err := a.findRelease(ctx, ref)
-		if r == nil || err != nil {
+		s, err := a.findService(ctx, ref.Cluster, ref.Service)
+		if s == nil || err != nil {
 			return nil, err
 		}
-		return &operation.ReleaseDetail{Release: *r, Service: s}, nil
+		row, err := a.readRelease(ctx, s, ref)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Release != nil && s.Release.ID == ref.ID:
+			return newReleaseDetail(s, s.Release, row), nil
+		case row == nil:
+			return nil, nil
+		}
+		return newReleaseDetail(s, &row.Release, row), nil
 	})
+}
+
+// newReleaseDetail describes a service deployment, of which row is its own row, or nil. Rows of earlier versions
+// have no configuration.
+func newReleaseDetail(s *cluster.Service, r *cluster.Release, row *cluster.ServiceDeployment) *operation.ReleaseDetail {
+	out := &operation.ReleaseDetail{Release: *r, Service: s, Configuration: s.DeploymentConfiguration()}
+	if row != nil && row.Status.HasEnded() && row.Configuration.MaxPercent > 0 {
+		out.Configuration = row.Configuration
+	}
+	return out
+}
+
+// readRelease reads the own row of a service deployment; nil if there is none.
+func (a *Deployments) readRelease(
+	ctx context.Context, s *cluster.Service, ref operation.RecordRef,
+) (*cluster.ServiceDeployment, error) {
+	key := state.KeyOf(&cluster.ServiceDeployment{
+		Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short, Release: cluster.Release{ID: ref.ID},
+	})
+	return state.ReadRow[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
 }
 
 // findRelease returns a service deployment and its service; nil if either does not exist.
@@ -91,9 +120,7 @@ func (a *Deployments) findRelease(
 	if s.Release != nil && s.Release.ID == ref.ID {
 		return s, s.Release, nil
 	}
-	key := state.KeyOf(&cluster.ServiceDeployment{Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short,
-		Release: cluster.Release{ID: ref.ID}})
-	d, err := state.ReadRow[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
+	d, err := a.readRelease(ctx, s, ref)
 	if err != nil || d == nil {
 		return s, nil, err
 	}

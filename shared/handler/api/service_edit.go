@@ -148,7 +148,7 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 		if r != nil {
 			writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceDeployment{
 				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiresAfter(decide.KeepHistory)}, Service: s.Name,
-				Short: s.Short, Release: *r,
+				Short: s.Short, Release: *r, Configuration: s.DeploymentConfiguration(),
 			}})
 		}
 	}
@@ -163,7 +163,9 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 		release(next, next.Release)
 	case next.Deployment.ID != old.Deployment.ID:
 		revision(old, old.Deployment.Revision)
-		release(old, stoppedRelease(old.Release, next.Deployment.CreatedAt, "A new service deployment was started."))
+		if r := old.Release; r != nil && !r.Status.HasEnded() { // otherwise the row is as of its end
+			release(old, stoppedRelease(r, next.Deployment.CreatedAt, "A new service deployment was started."))
+		}
 		revision(next, next.Deployment.Revision)
 		release(next, next.Release)
 	}

@@ -37,7 +37,7 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 		StatusReason: shape.TextOrNil(d.Reason), CreatedAt: shape.TimeOrNil(d.CreatedAt),
 		StartedAt: shape.TimeOrNil(d.StartedAt), FinishedAt: shape.TimeOrNil(d.FinishedAt),
 		StoppedAt: shape.TimeOrNil(d.StoppedAt), UpdatedAt: shape.TimeOrNil(d.UpdatedAt),
-		DeploymentConfiguration: deploymentConfigurationShape(v),
+		DeploymentConfiguration: deploymentConfigurationShape(&d.Configuration),
 		TargetServiceRevision: &types.ServiceRevisionSummary{
 			Arn: new(revisionARN(account, v, revisionDigits(d.Target))), RequestedTaskCount: int32(d.Release.Requested),
 			RunningTaskCount: int32(d.Release.Running), PendingTaskCount: int32(d.Release.Pending),
@@ -121,7 +121,7 @@ func revisionARN(account cluster.Account, v *cluster.Service, digits string) str
 
 // deploymentConfigurationShape returns how a service deploys. Parts that were never set are left
 // out, but for the circuit breaker, which ECS shows even if it is off.
-func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfiguration {
+func deploymentConfigurationShape(v *cluster.DeploymentConfiguration) *types.DeploymentConfiguration {
 	out := &types.DeploymentConfiguration{
 		MaximumPercent: new(int32(v.MaxPercent)), MinimumHealthyPercent: new(int32(v.MinHealthy)),
 		Strategy: types.DeploymentStrategyRolling,

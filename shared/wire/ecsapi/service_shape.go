@@ -25,7 +25,7 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Se
 		ClusterArn: new(account.ARN("cluster", d.Service.Cluster)), Status: new(string(d.Service.Status)),
 		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running),
 		PendingCount:            int32(d.Service.Pending),
-		DeploymentConfiguration: deploymentConfigurationShape(d.Service),
+		DeploymentConfiguration: deploymentConfigurationShape(new(d.Service.DeploymentConfiguration())),
 		DeploymentController:    &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
 		Deployments:             []types.Deployment{}, CreatedAt: shape.TimeOrNil(d.Service.CreatedAt),
 		CreatedBy: shape.TextOrNil(d.Service.CreatedBy), RoleArn: shape.TextOrNil(d.Service.Role),
