@@ -366,6 +366,8 @@ func TestCausesOfFailedStarts(t *testing.T) {
 		"SecretNotReached": {fetch + arn + ": RequestCanceled: request context canceled caused by: context deadline exceeded",
 			"The instance does not reach Secrets Manager or Systems Manager:", definition +
 				"'taskDefinition.[executionRoleArn,containerDefinitions[].[name,secrets"},
+		"Deregistered": {"ClientException: TaskDefinition is inactive", "Register it again,",
+			definition + "'taskDefinition.[status]"},
 		"Image": {"CannotPullContainerError: not found", "CannotPullContainerError: not found.", definition},
 	} {
 		throttled := func(w *world) {
