@@ -12,10 +12,12 @@ import (
 // feasible, and for each filter how many it rejected, with what was needed and the most that any of
 // them had.
 type Diagnosis struct {
-	Evaluated int         `json:"e"`
-	Feasible  int         `json:"f"`
-	Unplaced  int         `json:"u,omitempty"` // tasks left without an instance
-	Rejected  []Rejection `json:"r,omitempty"`
+	Evaluated int `json:"e"`
+	Feasible  int `json:"f"`
+	Unplaced  int `json:"u,omitempty"` // tasks left without an instance
+	// Least is the smallest Unplaced of a service since [ServiceStatus.BlockedSince].
+	Least    int         `json:"l,omitempty"`
+	Rejected []Rejection `json:"r,omitempty"`
 	// Closest is the instance that came closest: it failed the fewest filters, and the latest ones.
 	// ECS's message names it.
 	Closest string `json:"c,omitempty"`

@@ -118,7 +118,7 @@ type ServiceStatus struct {
 	EnoughHealthy bool `json:"eh,omitempty"`
 
 	// Blocked says why tasks that are wanted could not be placed; nil if all were. BlockedSince is
-	// since when none of the service's tasks was stopped, and not fewer were left to place.
+	// when the service last stopped a task, or the number of tasks left to place last fell below all before.
 	Blocked      *Diagnosis `json:"bl,omitempty"`
 	BlockedSince time.Time  `json:"bs,omitzero"`
 	// Moving is set if tasks are moving to other instances, or will once the service is steady.

@@ -23,7 +23,7 @@ type serviceDraft struct {
 	// events report.
 	counted []*cluster.Task
 	emitted []*cluster.Target
-	// zonesWait means that zones are balanced in the next decision at the earliest.
+	// zonesWait is set if zone rebalancing waits for the next decision.
 	zonesWait bool
 	// started is the outcome of the starts.
 	started startResult

@@ -141,13 +141,7 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	}
 	countTasks(view, next)
 	next.UnhealthySince = unhealthySince(view, next)
-	fewer := s.Blocked != nil && next.Blocked != nil && next.Blocked.Unplaced < s.Blocked.Unplaced
-	switch {
-	case next.Blocked == nil:
-		next.BlockedSince = time.Time{}
-	case fewer || len(p.Stops)+len(p.Choices) > 0 || s.BlockedSince.IsZero():
-		next.BlockedSince = view.now
-	}
+	setBlockedSince(s, next, view.now, len(p.Stops)+len(p.Choices) > 0)
 	if at := next.BlockedSince.Add(service.RoomTimeout(s)); next.Blocked != nil && p.MakesRoom && at.After(view.now) {
 		commits.ScheduleDue(state.DueService, s.Name, at)
 	}
@@ -169,6 +163,23 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	if draft.isChanged() {
 		writeDraft(view, commits, draft)
 	}
+}
+
+// setBlockedSince sets since when the service's tasks have found no room: since the service last stopped a
+// task, or fewer were left than ever since. A task that ends and is started again, again and again, changes
+// nothing for those that wait.
+func setBlockedSince(s, next *cluster.Service, now time.Time, stops bool) {
+	if next.Blocked == nil {
+		next.BlockedSince = time.Time{}
+		return
+	}
+	blocked := *next.Blocked
+	if s.Blocked == nil || s.BlockedSince.IsZero() || stops || blocked.Unplaced < s.Blocked.Least {
+		next.BlockedSince, blocked.Least = now, blocked.Unplaced
+	} else {
+		blocked.Least = s.Blocked.Least
+	}
+	next.Blocked = &blocked
 }
 
 // countTasks sets the counts of the service and its deployments to the tasks as the plan leaves

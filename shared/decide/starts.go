@@ -49,7 +49,7 @@ func startTasks(
 		}
 	}
 	switch {
-	case len(p.HeldRevisions) > 0 && draft.row.Blocked == nil:
+	case len(p.HeldRevisions) > 0 && draft.row.Blocked == nil && p.Next.Deployment.State != cluster.RolloutFailed:
 		draft.row.Blocked = s.Blocked
 	case len(demands) == 0:
 		draft.row.MoveTargets = nil

@@ -18,7 +18,7 @@ import (
 )
 
 // Zone rebalancing (S13): when a steady service has its tasks unevenly over the zones, a task of
-// the zone with the most gets a replacement in the zone with the fewest, and stops once the
+// the fullest zone from which one may move gets a replacement in the zone with the fewest, and stops once the
 // replacement is healthy. No instance is started for it. Moves that repair rules come first.
 
 // The eventNames of zone rebalancing.
@@ -32,7 +32,7 @@ const (
 // and those being rebalanced for which a zone with fewer tasks has room now.
 func addUnbalancedServices(view *clusterView, changes *Changes) {
 	for _, s := range view.snap.RebalancingServices() {
-		if changes.allZones || anyKey(changes.freed, roomInPoorerZone(view, s, nil)) {
+		if changes.allZones || anyKey(changes.freed, roomInPoorerZone(view, s)) {
 			changes.services[s.Name] = true
 		}
 	}
@@ -49,21 +49,33 @@ func addUnbalancedServices(view *clusterView, changes *Changes) {
 // inPoorerZone returns a test for instances that take tasks and are in a zone that should have more
 // of the service's tasks.
 func inPoorerZone(view *clusterView, s *cluster.Service) func(instance string) bool {
-	counts, most := view.snap.SpreadOf(s.Short, "").Zones(), 0
-	for _, n := range counts {
+	most := 0
+	for _, n := range view.snap.SpreadOf(s.Short, "").Zones() {
 		most = max(most, n)
 	}
+	return inPoorerZoneThan(view, s, most)
+}
+
+// inPoorerZoneThan is inPoorerZone for tasks of a zone that has so many.
+func inPoorerZoneThan(view *clusterView, s *cluster.Service, most int) func(instance string) bool {
+	counts := view.snap.SpreadOf(s.Short, "").Zones()
 	return func(instance string) bool {
 		v := view.snap.Instances[instance]
 		return v != nil && v.Instance != nil && v.Zone() != "" && v.IsAvailable() && most-counts[v.Zone()] > 1
 	}
 }
 
-// roomInPoorerZone returns a test for instances of [inPoorerZone] that have room for a task and are
-// not refused.
-func roomInPoorerZone(view *clusterView, s *cluster.Service, refused []string) func(instance string) bool {
+// roomInPoorerZone returns a test for instances of [inPoorerZone] that have room for a task.
+func roomInPoorerZone(view *clusterView, s *cluster.Service) func(instance string) bool {
+	return roomAmong(view, s, inPoorerZone(view, s), nil)
+}
+
+// roomAmong returns a test for instances of which isPoorer is true, that have room for a task and are not
+// refused.
+func roomAmong(
+	view *clusterView, s *cluster.Service, isPoorer func(instance string) bool, refused []string,
+) func(instance string) bool {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
-	isPoorer := inPoorerZone(view, s)
 	return func(instance string) bool {
 		if def == nil || !isPoorer(instance) {
 			return false
@@ -132,7 +144,7 @@ func rebalanceZones(
 		commits.ScheduleDue(state.DueService, s.Name, view.now.Add(repairPause))
 		return
 	// all tasks are protected
-	case p.Moves.InProgress == 0 && chooseMovable(view, commits, s, fullZones(counts)) == nil:
+	case p.Moves.InProgress == 0 && !isAnyMovable(view, commits, s, fullZones(counts)):
 		stopRebalancing(draft)
 		return
 	}
@@ -159,12 +171,17 @@ func rebalanceZones(
 	}
 }
 
-// makesRoomFirst reports whether what the decision's changes free is first for moves that make room for a
-// blocked service (P11), which are planned once all services are reconciled, and not for the zones of s.
+// makesRoomFirst reports whether the zones of s wait for the next decision, so that this one's moves can use
+// the capacity that its changes freed for a service blocked on a metric (P11).
 func makesRoomFirst(view *clusterView, changes *Changes, s *cluster.Service) bool {
+	if len(changes.freed) == 0 || view.snap.Configuration.KeepInPlace || view.snap.GovernedServices()[s.Name] == nil {
+		return false
+	}
 	blocked := view.snap.BlockedServices()
-	return len(changes.freed) > 0 && view.snap.GovernedServices()[s.Name] != nil &&
-		anyKey(blocked, func(name string) bool { return lacksMetric(blocked[name].Blocked) })
+	return anyKey(blocked, func(name string) bool {
+		of := blocked[name]
+		return isMover(of, view.snap.Definitions[of.Deployment.TaskDefinition]) && lacksMetric(of.Blocked)
+	})
 }
 
 // repairPause is how long zones wait before they look again whether repairs are over.
@@ -197,13 +214,16 @@ func isUnbalanced(view *clusterView, s *cluster.Service, p *service.Plan) bool {
 	if !isUneven(counts) {
 		return false
 	}
-	if !slices.ContainsFunc(fullZones(counts), func(zone string) bool {
+	zones := fullZones(counts)
+	n := slices.IndexFunc(zones, func(zone string) bool {
 		movable, _ := movableTasks(view, s, zone)
 		return len(movable) > 0
-	}) {
+	})
+	if n < 0 {
 		return false
 	}
-	return !s.Rebalancing || anyKey(view.snap.Instances, roomInPoorerZone(view, s, p.RefusedInstances))
+	isPoorer := inPoorerZoneThan(view, s, counts[zones[n]])
+	return !s.Rebalancing || anyKey(view.snap.Instances, roomAmong(view, s, isPoorer, p.RefusedInstances))
 }
 
 // stopRebalancing ends a rebalancing that cannot be completed.
@@ -267,23 +287,25 @@ func startInPoorerZone(
 	counts := countZones(view, s, def)
 	choice := serviceRequest(view, s, def, 1)
 	choice.Seed = seed
-	for movable := chooseMovable(view, commits, s, fullZones(counts)); len(movable) > 0; {
-		chosen := view.engine.ChooseStops(choice, movable)
-		if len(chosen) == 0 {
-			return nil
+	for _, zone := range fullZones(counts) {
+		for movable, _ := movableTasks(view, s, zone); len(movable) > 0; {
+			chosen := view.engine.ChooseStops(choice, movable)
+			if len(chosen) == 0 {
+				break
+			}
+			old := chosen[0]
+			provider := view.providerOf(s, old)
+			r := balancingRequest(providerRequest(view, s, def, provider, 1))
+			r.Refused, r.Seed = refused, commits.SeedFor(s.Name)
+			if where := placeInPoorerZone(view, r, counts, counts[zone]); where != nil {
+				next := newServiceTask(view, s, &s.Deployment.Revision, def)
+				next.Replaces = old.ID
+				commits.KeepTogether(plan.RowsPerStart)
+				startTask(view, commits, next, *where, def)
+				return next
+			}
+			movable = slices.DeleteFunc(movable, func(t *cluster.Task) bool { return view.providerOf(s, t) == provider })
 		}
-		old := chosen[0]
-		provider := view.providerOf(s, old)
-		r := balancingRequest(providerRequest(view, s, def, provider, 1))
-		r.Refused, r.Seed = refused, commits.SeedFor(s.Name)
-		if where := placeInPoorerZone(view, r, counts, counts[view.zoneOf(old)]); where != nil {
-			next := newServiceTask(view, s, &s.Deployment.Revision, def)
-			next.Replaces = old.ID
-			commits.KeepTogether(plan.RowsPerStart)
-			startTask(view, commits, next, *where, def)
-			return next
-		}
-		movable = slices.DeleteFunc(movable, func(t *cluster.Task) bool { return view.providerOf(s, t) == provider })
 	}
 	return nil
 }
@@ -308,14 +330,14 @@ func placeInPoorerZone(view *clusterView, r placement.Request, counts map[string
 	return &result.Placed[0]
 }
 
-// chooseMovable returns the tasks of [movableTasks] in the first of the zones that has some. If only their
-// protection keeps tasks from moving, it wakes placement when the first protection expires.
-func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service, zones []string) []*cluster.Task {
+// isAnyMovable reports whether one of the zones has tasks of [movableTasks]. If only their protection keeps
+// tasks from moving, it wakes placement when the first protection expires.
+func isAnyMovable(view *clusterView, commits *plan.Builder, s *cluster.Service, zones []string) bool {
 	var first time.Time
 	for _, zone := range zones {
 		movable, protectedUntil := movableTasks(view, s, zone)
 		if len(movable) > 0 {
-			return movable
+			return true
 		}
 		if first.IsZero() || !protectedUntil.IsZero() && protectedUntil.Before(first) {
 			first = protectedUntil
@@ -324,7 +346,7 @@ func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	if !first.IsZero() {
 		commits.ScheduleDue(state.DueService, s.Name, first)
 	}
-	return nil
+	return false
 }
 
 // movableTasks returns the service's RUNNING tasks of a zone that may be replaced: they are not

@@ -543,4 +543,9 @@ func TestAPI_ConfigurationOfServiceDeployments(t *testing.T) {
 	want(t, "maximumPercent of the one in progress", maximumOf(second), 150)
 	third := change(operation.UpdateService{Force: true, MaxPercent: new(175)})
 	want(t, "maximumPercent of each", fmt.Sprint(maximumOf(first), maximumOf(second), maximumOf(third)), "200 150 175")
+	w.minutes(3)
+	change(operation.UpdateService{MaxPercent: new(190)})
+	_, err := w.api.Services.DeleteService(ctx, prod, "web", true)
+	want(t, "error", err, nil)
+	want(t, "maximumPercent after the service ends", maximumOf(third), 175)
 }

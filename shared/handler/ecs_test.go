@@ -111,6 +111,15 @@ func (e *fakeECS) exit(id string, code int) {
 	})
 }
 
+// beginExit reports that the containers of a task have ended, which ECS does some seconds before the task has
+// stopped.
+func (e *fakeECS) beginExit(id string) {
+	e.report(id, func(t *cluster.ECSTask) {
+		t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, cluster.StopContainerExited,
+			"Essential container in task exited"
+	})
+}
+
 // step lets every agent do the next thing with each of its tasks.
 func (e *fakeECS) step() {
 	for _, d := range e.delayed {

@@ -388,6 +388,19 @@ func TestHealthCheck_Alarms(t *testing.T) {
 	})
 }
 
+// An alarm that was in ALARM when a deployment began, and was OK again before anybody looked, makes all of them
+// ignored (S8).
+func TestHealthCheck_AlarmEventOfAnAlarmThatEndedSince(t *testing.T) {
+	b := newBalanced(t, 0)
+	b.placementAsleep = true
+	h := b.healthCheck()
+	b.alarm("errors", false, epoch.Add(5*time.Second))
+	b.deploys("ecs-svc/1", epoch, "errors")
+	late := h.HandleMessages(ctx, messages(alarmEvent("errors", "ALARM", epoch.Add(-10*time.Second))))
+	wantCount(t, "messages that failed", late, 0)
+	want(t, "ignored", b.watch().Ignored, true)
+}
+
 // Events come late and twice: one of an alarm that was over before a deployment began says nothing about it.
 func TestHealthCheck_AlarmEventsOfBeforeTheDeployment(t *testing.T) {
 	for name, isWatched := range map[string]bool{"WhileItIsWatched": true, "AsTheFirstThingThatIsSeen": false} {

@@ -113,6 +113,8 @@ func TestPlacement_DrainingBesideATaskThatExits(t *testing.T) {
 		}
 		for _, x := range w.with(cluster.TaskRunning) {
 			if x.Instance == "b" {
+				w.ecs.beginExit(x.ECSID)
+				w.pump()
 				w.ecs.exit(x.ECSID, 1)
 			}
 		}

@@ -483,12 +483,16 @@ func TestPlacement_ChainIsCutOff(t *testing.T) {
 		w.deploy("web", "web:2")
 		w.pump()
 		w.ecs.frozen = false
-		commits := 0
-		isCutOff := cutOff(w, func(*cluster.Service) bool { commits++; return commits == 3 })
+		commits, most := 0, 0
+		isCutOff := cutOff(w, func(s *cluster.Service) bool {
+			commits, most = commits+1, max(most, s.Deployment.Failed)
+			return commits == 3
+		})
 		w.placementAsleep = false
 		w.pump()
 		w.advance(5 * time.Minute)
 		want(t, "cut off", isCutOff(), true)
+		want(t, "most failures counted for web:2", most, 0)
 		want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
 	})
 	t.Run("AfterADeploymentHasCompleted", func(t *testing.T) {

@@ -32,8 +32,8 @@ func activeAlarms(in *Input, next *cluster.Service) []string {
 }
 
 // bakeUntil returns until when the alarms of a deployment have to be watched once it is fully
-// rolled out. A time that is further ahead than the alarms ask for is that of a clock that had jumped: the
-// watch begins again.
+// rolled out. A time further ahead than the bake time was set by a clock that had jumped: the bake time begins
+// again.
 func bakeUntil(in *Input, next *cluster.Service, w *cluster.AlarmWatch) time.Time {
 	until := next.Deployment.BakeUntil
 	if until.IsZero() || until.Sub(in.Now) > w.Bake+cluster.MaxClockError {

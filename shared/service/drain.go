@@ -3,9 +3,9 @@ package service
 // drainingReason is why a task on a draining instance stops, in ECS's words.
 const drainingReason = "Task stopped during instance draining"
 
-// stopUseless stops tasks that will never be of use: those that are not RUNNING yet on draining instances
-// (S11), those of abandoned deployments that are not up, and those that wait for an instance though their
-// deployment has failed and starts nothing.
+// stopUseless stops tasks that can never run: those that are not RUNNING yet on draining instances (S11),
+// those of abandoned deployments that are not up, and those that wait for an instance though their deployment
+// has failed.
 func stopUseless(v view) (d decision) {
 	b := v.stopBudget()
 	for i := range v.revisions {

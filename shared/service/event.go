@@ -114,7 +114,7 @@ func reportDistrusted(v view, count int) decision {
 	return decision{events: []keyedEvent{{"unhealthy", e}}, reconsiderAt: v.Now.Add(time.Minute)}
 }
 
-// StuckKey marks in a service's EmittedKeys that its deployment may neither start nor stop a task.
+// StuckKey marks in a service's EmittedKeys that its percentages let it neither start nor stop a task.
 const StuckKey = "stuck"
 
 // reportStuck reports a deployment whose percentages allow neither a start nor a stop, and a service whose
@@ -133,5 +133,9 @@ func reportStuck(v view) decision {
 			return decision{} // a task may still become healthy by itself
 		}
 	}
-	return decision{events: []keyedEvent{{StuckKey, Event{Message: DeploymentStuckMessage(v.Service.Name)}}}}
+	message := DeploymentStuckMessage(v.Service.Name)
+	if tooSmall {
+		message = MaximumTooSmallMessage(v.Service.Name, v.desired, v.Service.MaxPercent, v.ceiling)
+	}
+	return decision{events: []keyedEvent{{StuckKey, Event{Message: message}}}}
 }

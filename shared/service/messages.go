@@ -72,6 +72,12 @@ func DeploymentStuckMessage(name string) string {
 			"Update the minimumHealthyPercent or maximumPercent value and try again.")
 }
 
+// MaximumTooSmallMessage says that maximumPercent keeps a service from having all its n tasks.
+func MaximumTooSmallMessage(name string, n, percent, most int) string {
+	return serviceMessage(name, fmt.Sprintf("cannot start all of its %d tasks: maximumPercent %d allows %d. "+
+		"Raise maximumPercent.", n, percent, most))
+}
+
 // TasksProtectedMessage says that n tasks of a deployment should stop and are protected.
 func TasksProtectedMessage(name, deployment string, n int) string {
 	return serviceMessage(name,

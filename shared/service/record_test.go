@@ -356,7 +356,7 @@ func TestStuckDeployment(t *testing.T) {
 			in := deploying(with(2, 100, 100, newTask("t1"), newTask("t2")), 2)
 			c.change(&in)
 			stuck := slices.ContainsFunc(Reconcile(in).EventsAfter, func(e Event) bool {
-				return e.Message == DeploymentStuckMessage("web")
+				return e.Message == DeploymentStuckMessage("web") || e.Message == MaximumTooSmallMessage("web", 4, 50, 2)
 			})
 			expect(t, "stuck", stuck, c.want)
 		})

@@ -9,7 +9,7 @@ func startMissing(i int) policy {
 		r := &v.revisions[i]
 		switch {
 		case r.isFailed() || r.abandoned:
-			return decision{} // what waits for an instance has been stopped
+			return decision{held: []string{r.deployment.ID}} // a protected task may still wait
 		case r.primary && reachedThreshold(v.Input, v.next):
 			// The next decision fails the deployment.
 			return decision{held: []string{r.deployment.ID}, reconsiderAt: v.Now}

@@ -94,7 +94,7 @@ var problemTimes = []string{"instance# *cluster.Instance.AttributesChangedAt",
 	"scaling# *cluster.ScalingHistory.Attachment.MissingSince"}
 
 // deploymentFailures returns what is recorded of a deployment that fails, which the first three versions
-// had only in the rows of tasks and alarms.
+// had only in the rows of tasks and alarms, and of one that finds no room.
 func deploymentFailures() []string {
 	fields := []string{"alarms# *cluster.AlarmWatch.Since"}
 	for _, of := range []string{"service# *cluster.Service.ServiceStatus", "deployment# *cluster.ServiceDeployment"} {
@@ -102,7 +102,7 @@ func deploymentFailures() []string {
 			fields = append(fields, of+".Release.ReleaseResult."+field)
 		}
 	}
-	return fields
+	return append(fields, "service# *cluster.Service.ServiceStatus.Blocked.Least")
 }
 
 // deploymentConfigurations returns the configurations of deployments that have ended, which the first three

@@ -91,7 +91,8 @@ func writeArchive(w io.Writer, copies ...*bytes.Buffer) error {
 }
 
 // Restore makes a data folder from a backup. It is an error if the folder has one of the files
-// already. A backup that is damaged or no whole one leaves neither them nor a folder that was not there.
+// already. A damaged or incomplete backup leaves no files, and no folder that Restore made itself, except its
+// parents.
 func Restore(folder string, backup io.Reader) (err error) {
 	_, noFolder := os.Stat(folder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -150,8 +150,9 @@ func TestDamagedBackupIsNotRestored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := filepath.Join(t.TempDir(), "data")
-			if err := installation.Restore(at, bytes.NewReader(backup)); err == nil {
-				t.Error("it was restored")
+			err := installation.Restore(at, bytes.NewReader(backup))
+			if err == nil || name == "ABitIsOff" && !strings.Contains(err.Error(), "SHA-256") {
+				t.Errorf("error %v", err)
 			}
 			if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the folder is left: %v", err)

@@ -173,11 +173,17 @@ func isThrottled(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) boo
 	})
 }
 
-// StuckSince returns since when the service's deployment may neither start nor stop a task, and
+// StuckSince returns since when the service's percentages let it neither start nor stop a task, and
 // whether that is so.
 func StuckSince(s *cluster.Service) (since time.Time, stuck bool) {
 	since, stuck = s.EmittedKeys[service.StuckKey]
-	return since, stuck && s.Deployment.State == cluster.RolloutInProgress
+	return since, stuck && (s.Deployment.State == cluster.RolloutInProgress || IsMaximumTooSmall(s))
+}
+
+// IsMaximumTooSmall reports whether maximumPercent keeps the service from having all its tasks.
+func IsMaximumTooSmall(s *cluster.Service) bool {
+	_, most := s.TaskBounds(s.Desired)
+	return s.Strategy == cluster.Replica && most < s.Desired
 }
 
 // A service's tasks keep ending if at least KeepsEnding of its PRIMARY deployment, or of one of its

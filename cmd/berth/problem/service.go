@@ -312,12 +312,16 @@ func lastFailure(snap *snapshot.Snapshot, s *cluster.Service) string {
 	return ""
 }
 
-// addStuck reports a deployment whose percentages allow no step.
+// addStuck reports percentages that allow a deployment no step, or a service not all its tasks.
 func (f serviceFinder) addStuck(s *cluster.Service, c taskCounts, since time.Time) {
 	least, most := s.TaskBounds(s.Desired)
+	what := fmt.Sprintf("The deployment of %s to service %s is stuck: its percentages allow no step.",
+		s.Deployment.TaskDefinition, s.Name)
+	if listing.IsMaximumTooSmall(s) {
+		what = fmt.Sprintf("Service %s cannot have all its tasks: its maximumPercent is too small.", s.Name)
+	}
 	f.add(Problem{Kind: DeploymentStuck, Type: "service", Name: s.Name, Count: max(1, s.Desired-s.Deployment.Healthy),
-		What: fmt.Sprintf("The deployment of %s to service %s is stuck: its percentages allow no step.",
-			s.Deployment.TaskDefinition, s.Name),
+		What: what,
 		Why: fmt.Sprintf("minimumHealthyPercent %d keeps at least %d of its %s, and maximumPercent %d allows at "+
 			"most %d. It has %s.", s.MinHealthy, least, whatif.CountNoun(s.Desired, "task"), s.MaxPercent, most,
 			countRunning(c.running))}, since,

@@ -154,17 +154,21 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 	}
 	// A service that was created again under its name has another short key.
 	same := old != nil && old.Short == next.Short
+	// The row of one that has ended stays as of its end.
+	hasEnded := same && old.Release != nil && old.Release.Status.HasEnded()
 	switch {
 	case next.HasTaskSets(): // task sets are described as long as they exist
 	case !same:
 		revision(next, next.Deployment.Revision)
 		release(next, next.Release)
 	case next.Status != old.Status:
-		release(next, next.Release)
+		if !hasEnded {
+			release(next, next.Release)
+		}
 	case next.Deployment.ID != old.Deployment.ID:
 		revision(old, old.Deployment.Revision)
-		if r := old.Release; r != nil && !r.Status.HasEnded() { // otherwise the row is as of its end
-			release(old, stoppedRelease(r, next.Deployment.CreatedAt, "A new service deployment was started."))
+		if !hasEnded {
+			release(old, stoppedRelease(old.Release, next.Deployment.CreatedAt, "A new service deployment was started."))
 		}
 		revision(next, next.Deployment.Revision)
 		release(next, next.Release)

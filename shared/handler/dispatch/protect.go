@@ -31,9 +31,8 @@ func protectInstances(ctx context.Context, r *round, group []state.StartItem) bo
 		refused, again := protectIn(ctx, r, name, released[name])
 		if refused && len(released[name]) > 1 { // for one of them: a group refuses for all
 			for _, id := range released[name] {
-				if _, failed := protectIn(ctx, r, name, []string{id}); failed {
-					again = true
-				}
+				_, failed := protectIn(ctx, r, name, []string{id})
+				again = again || failed
 			}
 		}
 		if again {
@@ -43,8 +42,8 @@ func protectInstances(ctx context.Context, r *round, group []state.StartItem) bo
 	return true
 }
 
-// protectIn protects instances of a group, and reports whether the group has refused that, or whether it has
-// to be tried again.
+// protectIn protects instances of a group. refused means that the group does not protect all of them, again
+// that the call failed and may succeed later.
 func protectIn(ctx context.Context, r *round, group string, instances []string) (refused, again bool) {
 	err := r.Groups.SetInstanceProtection(ctx, group, instances, true)
 	if err == nil {

@@ -58,14 +58,16 @@ func (h *Handler) checkAlarms(ctx context.Context, name string, fired map[string
 	return errors.Join(failed...)
 }
 
-// addFired returns the alarms with those in ALARM that have fired since the service's deployment began, though
-// they may be OK again. Events come late and twice: one of the time before says nothing about the deployment.
+// addFired returns the alarms with those in ALARM that have fired since the service's deployment began, or were
+// still firing then, though they may be OK again. Events come late and twice: one of an alarm that was OK again
+// before says nothing about the deployment.
 func addFired(
 	s *cluster.Service, alarms map[string]cluster.Alarm, fired map[string]*awsevent.Alarm,
 ) map[string]cluster.Alarm {
 	out := maps.Clone(alarms)
 	for name, f := range fired {
-		if a, here := out[name]; here && !a.InAlarm && f.At.After(s.Deployment.CreatedAt) {
+		began := s.Deployment.CreatedAt
+		if a, here := out[name]; here && !a.InAlarm && (f.At.After(began) || a.Since.After(began)) {
 			a.InAlarm, a.Since = true, f.At
 			out[name] = a
 		}
@@ -201,8 +203,11 @@ func assessAlarms(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string
 		}
 		// The first check may come a minute after the deployment began: long enough for an alarm to
 		// fire because of it, so its own time decides.
-		if first && !a.Since.After(s.Deployment.CreatedAt) {
+		switch before := !a.Since.After(s.Deployment.CreatedAt); {
+		case before && first:
 			next.Ignored = true
+		case before && !a.Since.IsZero():
+			continue // it was OK when the deployment was first looked at
 		}
 		if !slices.Contains(next.InAlarm, name) {
 			next.InAlarm = append(next.InAlarm, name)

@@ -2,6 +2,7 @@ package managedscaling
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,6 +34,12 @@ func writeHistory(ctx context.Context, store state.Store, old, next *cluster.Sca
 	if reflect.DeepEqual(old, next) {
 		return nil
 	}
+	return putHistory(ctx, store, old, next)
+}
+
+// putHistory is writeHistory for a history that may be the same.
+func putHistory(ctx context.Context, store state.Store, old, next *cluster.ScalingHistory) error {
+	next.Head = old.Head
 	next.Rev++
 	_, err := store.Write(ctx, state.Write{Put: next})
 	return cluster.Wrap(err, "remembering a decision")
@@ -69,24 +76,25 @@ func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, eve
 	return nil
 }
 
-// emitNew emits events that were not emitted yet, and remembers that only then: if it is cut off in between,
-// an event is emitted twice rather than never. history is what was written last.
+// emitNew emits the events and then records their keys. If it is cut off in between, the events are emitted
+// again. history is what was written last.
 func (r *round) emitNew(
 	ctx context.Context, p *cluster.CapacityProvider, history *cluster.ScalingHistory, events []scaling.Event,
 ) error {
-	if err := r.emitEvents(ctx, p, events); err != nil {
-		return err
-	}
 	next := *history
 	next.EmittedKeys = slices.Clone(history.EmittedKeys)
+	var failed error
 	for _, e := range events {
+		if failed = r.emitEvents(ctx, p, []scaling.Event{e}); failed != nil {
+			break
+		}
 		if e.Key != "" {
 			next.EmittedKeys = append(next.EmittedKeys, e.Key)
 		}
 	}
 	slices.Sort(next.EmittedKeys)
 	next.EmittedKeys = slices.Compact(next.EmittedKeys)
-	return writeHistory(ctx, r.State, history, &next)
+	return errors.Join(failed, writeHistory(ctx, r.State, history, &next))
 }
 
 // addServiceEvent appends an event to a service. Its number comes from the service's row, which

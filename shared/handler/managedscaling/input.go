@@ -136,6 +136,9 @@ func assignWaitingTasks(snap *snapshot.Snapshot, waiting []*cluster.Task) map[st
 		if t.Service == "" || s == nil || s.Short != t.Owner || len(s.OfRevision(t.Revision).Providers) == 0 {
 			continue
 		}
+		if t.Revision == s.Deployment.ID && s.Deployment.State == cluster.RolloutFailed {
+			continue // it starts nothing
+		}
 		key := revision{s.Short, t.Revision}
 		if tasks[key] == nil {
 			order = append(order, key)

@@ -50,13 +50,17 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	next := d.History
 	next.Attachment, next.Heartbeats = attached, scaling.Heartbeats(p, a.group, old.Heartbeats, r.Clock.Now())
 	keys, events := scaling.NewEvents(old.EmittedKeys, d.Events)
-	next.EmittedKeys = old.EmittedKeys
+	next.EmittedKeys = slices.Clone(old.EmittedKeys)
 	if !r.between { // otherwise not everything was decided, and what is not said may hold
-		next.EmittedKeys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-			return !slices.Contains(old.EmittedKeys, key)
+		next.EmittedKeys = slices.DeleteFunc(next.EmittedKeys, func(key string) bool {
+			return !slices.Contains(keys, key)
 		})
 	}
-	if err := writeHistory(ctx, r.State, old, &next); err != nil {
+	write := writeHistory
+	if len(events) > 0 {
+		write = putHistory // of two rounds at the same time, one emits them
+	}
+	if err := write(ctx, r.State, old, &next); err != nil {
 		return err
 	}
 	if err := r.scheduleLook(ctx, old, &next); err != nil {
