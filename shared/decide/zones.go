@@ -304,7 +304,8 @@ func startInPoorerZone(
 				startTask(view, commits, next, *where, def)
 				return next
 			}
-			movable = slices.DeleteFunc(movable, func(t *cluster.Task) bool { return view.providerOf(s, t) == provider })
+			isOfProvider := func(t *cluster.Task) bool { return view.providerOf(s, t) == provider }
+			movable = slices.DeleteFunc(movable, isOfProvider)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/state"
 )
@@ -540,4 +541,78 @@ func TestManagedScaling_ProtectsBesideATerminatingInstance(t *testing.T) {
 	s.advance(10 * time.Second)
 	want(t, "tasks on x", placed(s.with(cluster.TaskRunning))["x"], 1)
 	want(t, "x is protected", s.groups["g"].Instances[0].Protected, true)
+}
+
+// Consolidation terminates an instance that it has emptied once ECS, too, has no task there (C5).
+func TestManagedScaling_AsksECSBeforeItTerminates(t *testing.T) {
+	for name, isBusy := range map[string]bool{"Empty": false, "ATaskOfWhichNobodyHeard": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScaled(t, func(p *cluster.CapacityProvider) {
+				p.Tags, p.Draining, p.Protection = map[string]string{cluster.TagConsolidation: "true"}, false, false
+			})
+			s.groups["g"].Min, s.groups["g"].Desired = 2, 2
+			s.minute(2)
+			row, err := s.store.Get(ctx, state.ScalingHistoryKey(prod, "p"))
+			want(t, "error", err, nil)
+			next := *row.(*cluster.ScalingHistory)
+			next.Rev++
+			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute)}}
+			_, err = s.store.Write(ctx, state.Write{Put: &next})
+			want(t, "error", err, nil)
+			want(t, "error", s.ecs.DrainInstance(ctx, prod, "h-i-001"), nil)
+			s.pump()
+			if isBusy {
+				s.ecs.mute = true
+				task := s.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "h-i-001", TaskDefinition: "web:1"})
+				s.ecs.report(task.ID, func(t *cluster.ECSTask) { t.Last = cluster.TaskRunning })
+				s.ecs.mute = false
+			}
+			s.groups["g"].Min, s.groups["g"].Instances[0].Protected = 1, false
+			s.minute(1)
+			terminated := slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "terminate i-001") })
+			want(t, "terminated", terminated, !isBusy)
+			want(t, "tasks in the state", len(s.tasks()), map[bool]int{true: 1}[isBusy])
+		})
+	}
+}
+
+// One instance that leaves the group at this moment keeps no other from being protected (C6).
+func TestManagedScaling_ProtectsTheOthers(t *testing.T) {
+	s := newScaled(t, nil)
+	s.groups["g"].Min, s.groups["g"].Desired = 3, 3
+	s.minute(2)
+	for n := range s.groups["g"].Instances {
+		s.groups["g"].Instances[n].Protected = false
+	}
+	s.createAs(operation.CreateService{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(3),
+		Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}},
+	})
+	s.advance(10 * time.Second)
+	for n := range s.groups["g"].Instances {
+		s.groups["g"].Instances[n].Protected = false // by somebody else
+	}
+	s.function.Groups = &leavingGroup{AutoScaling: s.fakeGroups, instance: "i-002"}
+	s.minute(1)
+	var protected []string
+	for _, i := range s.groups["g"].Instances {
+		if i.Protected {
+			protected = append(protected, i.ID)
+		}
+	}
+	want(t, "protected", fmt.Sprint(protected), "[i-001 i-003]")
+}
+
+// A leavingGroup refuses all calls about protection that name an instance.
+type leavingGroup struct {
+	handler.AutoScaling
+	instance string
+}
+
+func (g *leavingGroup) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
+	if slices.Contains(ids, g.instance) {
+		return cluster.Errorf("ValidationError", "The instance %s is not in InService or EnteringStandby or Standby.",
+			g.instance)
+	}
+	return g.AutoScaling.SetInstanceProtection(ctx, group, ids, protected)
 }

@@ -190,3 +190,42 @@ func TestManagedScaling_SpacesHeartbeats(t *testing.T) {
 		t.Errorf("%d calls within a second, want at most 20", most)
 	}
 }
+
+// failingHeartbeats are groups that take no heartbeat at first.
+type failingHeartbeats struct {
+	handler.AutoScaling
+	left int // how many fail
+}
+
+func (f *failingHeartbeats) RecordHeartbeat(ctx context.Context, group, hook, id string) error {
+	if f.left > 0 {
+		f.left--
+		return cluster.Errorf(cluster.CodeThrottling, "Rate exceeded")
+	}
+	return f.AutoScaling.RecordHeartbeat(ctx, group, hook, id)
+}
+
+// A heartbeat that fails is sent again at the next look: half an hour later the hook would end the instance with
+// its tasks (C6).
+func TestManagedScaling_SendsAFailedHeartbeatAgain(t *testing.T) {
+	d, calls := newEnding(t, 1)
+	d.function.Groups = &failingHeartbeats{AutoScaling: calls, left: 1}
+	id := d.groups["g"].Instances[0].ID
+	late := d.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "h-" + id, TaskDefinition: "web:1"})
+	d.ecs.report(late.ID, func(t *cluster.ECSTask) { t.Last = cluster.TaskRunning })
+	d.pump()
+	d.endAll()
+	d.seconds(10)
+	d.advance(31 * time.Minute)
+	want(t, "error of a look", d.function.RunSchedule(ctx, "scaling") != nil, true)
+	_, made := calls.named("heartbeat")
+	want(t, "heartbeats at first", made, 0)
+	d.advance(time.Minute)
+	d.look(t)
+	_, made = calls.named("heartbeat")
+	want(t, "heartbeats a minute later", made, 1)
+	d.advance(time.Minute)
+	d.look(t)
+	_, made = calls.named("heartbeat")
+	want(t, "heartbeats after that", made, 1)
+}

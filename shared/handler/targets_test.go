@@ -208,6 +208,21 @@ func TestDispatch_Drains(t *testing.T) {
 		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 	})
+	t.Run("OneByOneIfOneIsRefused", func(t *testing.T) {
+		b := registered(t, 3, inGroup(groupOne))
+		b.elb.before = func(call, _ string, n int) error {
+			if call == "DeregisterTargets" && n > 1 {
+				return cluster.Errorf(cluster.CodeInvalidTarget, "one of them is not registered")
+			}
+			return nil
+		}
+		before := b.elb.count("DeregisterTargets")
+		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0]), b.stops(b.ids[1]), b.stops(b.ids[2])}})
+		want(t, "calls", b.elb.count("DeregisterTargets")-before, 1+3)
+		for _, id := range b.ids {
+			want(t, "state", b.target(id).Registrations[0].State, cluster.Deregistered)
+		}
+	})
 	t.Run("StopsEvenIfDeregisteringFails", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupOne))
 		b.elb.before = func(string, string, int) error { return cluster.Errorf(cluster.CodeAccessDenied, "not authorized") }

@@ -17,9 +17,6 @@ const HookHeartbeat = time.Hour
 // lets it go.
 const HeartbeatInterval = HookHeartbeat / 2
 
-// maxHeartbeats bounds the heartbeats of one look.
-const maxHeartbeats = 20
-
 // renewalInterval is how often everything that a provider needs is made again, in case somebody has
 // deleted it.
 const renewalInterval = time.Hour
@@ -112,13 +109,11 @@ func WeightsProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) st
 }
 
 // Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a
-// heartbeat, by EC2 id. Those that get one now have the present time: of those that are due, the 20
-// that have waited longest. It is nil if there are none.
+// heartbeat, or were first seen, by EC2 id; nil if there are none. due are those that need one now, the one
+// that has waited longest first.
 func Heartbeats(
 	p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old map[string]time.Time, now time.Time,
-) map[string]time.Time {
-	var beats map[string]time.Time
-	var due []string
+) (beats map[string]time.Time, due []string) {
 	for _, i := range g.Instances {
 		if !p.Draining || i.Lifecycle != "Terminating:Wait" {
 			continue
@@ -136,10 +131,7 @@ func Heartbeats(
 		beats[i.ID] = at
 	}
 	slices.SortFunc(due, func(a, b string) int { return cmp.Or(old[a].Compare(old[b]), cmp.Compare(a, b)) })
-	for _, id := range due[:min(len(due), maxHeartbeats)] {
-		beats[id] = now
-	}
-	return beats
+	return beats, due
 }
 
 // NewEvents returns the events that were not emitted yet, and the keys that have been emitted after

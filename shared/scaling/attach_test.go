@@ -141,8 +141,8 @@ func TestGroupProblem(t *testing.T) {
 	}
 }
 
-// An instance that managed draining holds gets a heartbeat at once, and then every half hour: the
-// hook holds it for an hour (C6).
+// An instance that managed draining holds gets a heartbeat half an hour after it was first seen, and then every
+// half hour: the hook holds it for an hour (C6).
 func TestHeartbeats(t *testing.T) {
 	p := &cluster.CapacityProvider{Draining: true}
 	g := &cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{
@@ -154,38 +154,27 @@ func TestHeartbeats(t *testing.T) {
 		"i-held": noon.Add(-29 * time.Minute), "i-due": noon.Add(-30 * time.Minute), "i-gone": noon,
 		"i-ahead": noon.Add(time.Hour), // by a clock that had jumped
 	}
-	beats := scaling.Heartbeats(p, g, old, noon)
+	beats, due := scaling.Heartbeats(p, g, old, noon)
 	expect(t, "instances", len(beats), 4)
-	expect(t, "ahead", beats["i-ahead"], noon)
 	expect(t, "new", beats["i-new"], noon)
 	expect(t, "held", beats["i-held"], noon.Add(-29*time.Minute))
-	expect(t, "due", beats["i-due"], noon)
-	expect(t, "without managed draining", scaling.Heartbeats(&cluster.CapacityProvider{}, g, old, noon) == nil, true)
+	expect(t, "due, until it is sent", beats["i-due"], noon.Add(-30*time.Minute))
+	expect(t, "due", fmt.Sprint(due), "[i-due i-ahead]")
+	beats, due = scaling.Heartbeats(&cluster.CapacityProvider{}, g, old, noon)
+	expect(t, "without managed draining", beats == nil && due == nil, true)
 }
 
-// Of many instances that are due at once, the 20 that have waited longest get a heartbeat.
-func TestHeartbeatsAreFew(t *testing.T) {
+// Of many instances that are due at once, those that have waited longest come first, and equals by id.
+func TestHeartbeatsAreOrdered(t *testing.T) {
 	p, g := &cluster.CapacityProvider{Draining: true}, &cluster.AutoScalingGroup{}
 	old := map[string]time.Time{}
-	for n := range 50 { // the later in the alphabet, the longer it has waited
-		id := fmt.Sprintf("i-%02d", n)
+	for n := range 4 {
+		id := fmt.Sprint("i-", n)
 		g.Instances = append(g.Instances, cluster.GroupInstance{ID: id, Lifecycle: "Terminating:Wait"})
-		old[id] = noon.Add(-30*time.Minute - time.Duration(n)*time.Second)
+		old[id] = noon.Add(-30*time.Minute - time.Duration(n/2)*time.Second)
 	}
-	beats := scaling.Heartbeats(p, g, old, noon)
-	for n, i := range g.Instances {
-		at := old[i.ID]
-		if n >= 30 {
-			at = noon
-		}
-		expect(t, i.ID, beats[i.ID], at)
-	}
-	for id := range old { // of equals, the first by id
-		old[id] = noon.Add(-30 * time.Minute)
-	}
-	beats = scaling.Heartbeats(p, g, old, noon)
-	expect(t, "the 20th", beats["i-19"], noon)
-	expect(t, "the next one", beats["i-20"], old["i-20"])
+	_, due := scaling.Heartbeats(p, g, old, noon)
+	expect(t, "due", fmt.Sprint(due), "[i-2 i-3 i-0 i-1]")
 }
 
 // An event with a key is new until it has been emitted, and again after it did not hold for a

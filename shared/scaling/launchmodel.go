@@ -38,7 +38,7 @@ func AreLaunchTypesDue(g *cluster.AutoScalingGroup, known cluster.LaunchTypes, n
 	if isPinned(g.Template) && len(known.Types) > 0 {
 		lifetime = pinnedLaunchTypesLifetime
 	}
-	return known.Source != g.LaunchSource() || now.Sub(known.ReadAt) >= lifetime
+	return known.Source != g.LaunchSource() || cluster.RemainingWait(known.ReadAt.Add(lifetime), now, lifetime) == 0
 }
 
 // isPinned reports whether a launch template version, ID:VERSION, is a number.

@@ -248,6 +248,8 @@ func TestLaunchTypesAreRead(t *testing.T) {
 		"AVersionADay": {"lt-1:1", 24 * time.Hour, nil, true},
 		"NoTypes": {"lt-1:1", 10 * time.Minute,
 			func(_ *cluster.AutoScalingGroup, l *cluster.LaunchTypes) { l.Types = nil }, true},
+		"ByAClockThatHadJumped": {"lt-1:$Latest", 0,
+			func(_ *cluster.AutoScalingGroup, l *cluster.LaunchTypes) { l.ReadAt = noon.Add(24 * time.Hour) }, true},
 		"OtherTemplate": {"lt-1:1", 0, func(g *cluster.AutoScalingGroup,
 			_ *cluster.LaunchTypes) {
 			g.Template = "lt-1:2"

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
@@ -44,5 +45,27 @@ func TestLaunchedTypesAreRead(t *testing.T) {
 	if !slices.Equal(got.Types, []string{"m5.xlarge", "m5.large"}) || len(got.Requirements) != 1 ||
 		!strings.Contains(got.Requirements[0], `"VCpuCount":{"Min":2,"Max":null}`) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// An activity that is still in progress comes before newer ones that have ended (DescribeScalingActivities in the
+// Auto Scaling API reference), and hides none of them.
+func TestFailedLaunchesBehindAnActivityInProgress(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	after := func(minutes int) *time.Time { return aws.Time(noon.Add(time.Duration(minutes) * time.Minute)) }
+	launch := func(start, end *time.Time, code types.ScalingActivityStatusCode) types.Activity {
+		return types.Activity{
+			StartTime: start, EndTime: end, StatusCode: code, Description: aws.String("Launching a new EC2 instance"),
+			StatusMessage: aws.String("InsufficientInstanceCapacity - none"),
+		}
+	}
+	held := launch(after(-30), nil, types.ScalingActivityStatusCodeInProgress)
+	failed := launch(after(1), after(2), types.ScalingActivityStatusCodeFailed)
+	old := launch(after(-9), after(-8), types.ScalingActivityStatusCodeFailed)
+	if got, more := failedLaunches([]types.Activity{held, failed}, noon); len(got) != 1 || !got[0].At.Equal(*after(1)) || !more {
+		t.Errorf("%+v, more: %v", got, more)
+	}
+	if got, more := failedLaunches([]types.Activity{failed, old, failed}, noon); len(got) != 1 || more {
+		t.Errorf("with older ones: %+v, more: %v", got, more)
 	}
 }

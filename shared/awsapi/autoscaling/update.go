@@ -66,20 +66,34 @@ func (g *Groups) FailedLaunches(
 		if err != nil {
 			return nil, fmt.Errorf("describing the activities of group %s: %w", name, awsapi.CallError(err))
 		}
-		for _, a := range page.Activities {
-			at := aws.ToTime(a.StartTime)
-			if at.Before(since) {
-				return out, nil // activities come newest first
-			}
-			if a.StatusCode == types.ScalingActivityStatusCodeFailed &&
-				strings.HasPrefix(aws.ToString(a.Description), "Launching") {
-				l := cluster.ParseLaunchFailure(aws.ToString(a.StatusMessage))
-				l.At, l.Zone = at, zoneInDetails(aws.ToString(a.Details))
-				out = append(out, l)
-			}
+		failed, more := failedLaunches(page.Activities, since)
+		out = append(out, failed...)
+		if !more {
+			break
 		}
 	}
 	return out, nil
+}
+
+// failedLaunches returns the launches among the activities that failed since a time, and whether activities
+// after these may be as new. Those in progress come first, whenever they began, and then the newest.
+func failedLaunches(activities []types.Activity, since time.Time) (out []cluster.FailedLaunch, more bool) {
+	for _, a := range activities {
+		at := aws.ToTime(a.StartTime)
+		switch {
+		case at.Before(since) && a.EndTime == nil:
+			continue
+		case at.Before(since):
+			return out, false
+		}
+		if a.StatusCode == types.ScalingActivityStatusCodeFailed &&
+			strings.HasPrefix(aws.ToString(a.Description), "Launching") {
+			l := cluster.ParseLaunchFailure(aws.ToString(a.StatusMessage))
+			l.At, l.Zone = at, zoneInDetails(aws.ToString(a.Details))
+			out = append(out, l)
+		}
+	}
+	return out, true
 }
 
 // zoneInDetails returns the Availability Zone in an activity's details. Example:

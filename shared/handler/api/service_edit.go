@@ -168,7 +168,8 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 	case next.Deployment.ID != old.Deployment.ID:
 		revision(old, old.Deployment.Revision)
 		if !hasEnded {
-			release(old, stoppedRelease(old.Release, next.Deployment.CreatedAt, "A new service deployment was started."))
+			stopped := stoppedRelease(old.Release, next.Deployment.CreatedAt, "A new service deployment was started.")
+			release(old, stopped)
 		}
 		revision(next, next.Deployment.Revision)
 		release(next, next.Release)

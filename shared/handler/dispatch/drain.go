@@ -16,6 +16,14 @@ import (
 type drainingTask struct {
 	target *cluster.Target
 	out    map[string]time.Duration // by ARN where it was deregistered: how long connections drain
+	// untried is set if there were too many calls in this round for one about the task.
+	untried bool
+}
+
+func markUntried(tasks []*drainingTask) {
+	for _, b := range tasks {
+		b.untried = true
+	}
 }
 
 // drainStops deregisters the tasks whose stop asks for it from their target groups and from Cloud
@@ -46,7 +54,8 @@ func drainStops(ctx context.Context, r *round, o *state.Outbox) (drained map[sta
 	for _, b := range busy {
 		wait, err := recordDeregistered(ctx, r, b)
 		failed = append(failed, err)
-		isOverdue := cluster.RemainingWait(o.CreatedAt.Add(deregistrationTimeout), r.now, deregistrationTimeout) == 0
+		isOverdue := !b.untried &&
+			cluster.RemainingWait(o.CreatedAt.Add(deregistrationTimeout), r.now, deregistrationTimeout) == 0
 		switch {
 		case wait > 0:
 			r.retryIn(wait)
@@ -97,6 +106,7 @@ func leaveTargetGroup(ctx context.Context, r *round, arn string, group []*draini
 		}
 	}
 	if !r.takeBalancerCall(ctx) {
+		markUntried(group)
 		return nil
 	}
 	var delay time.Duration
@@ -108,10 +118,24 @@ func leaveTargetGroup(ctx context.Context, r *round, arn string, group []*draini
 		r.retryIn(retryDelay(err))
 		return fmt.Errorf("deregistering from %s: %w", arn, err)
 	}
+	if err != nil && len(group) > 1 && !isBalancerGone(err) { // for one of them
+		var failed []error
+		for _, b := range group {
+			failed = append(failed, leaveTargetGroup(ctx, r, arn, []*drainingTask{b}))
+		}
+		return errors.Join(failed...)
+	}
 	for _, b := range group {
 		b.out[arn] = delay
 	}
 	return nil
+}
+
+// isBalancerGone reports whether a target group or Classic Load Balancer does not exist, so that no task is
+// registered there.
+func isBalancerGone(err error) bool {
+	code := cluster.ErrorCode(err)
+	return code == cluster.CodeTargetGroupNotFound || code == cluster.CodeBalancerNotFound
 }
 
 // deregistrationDelay returns the deregistration delay of a target group. It asks once a round.
@@ -138,6 +162,7 @@ func leaveCloudMap(ctx context.Context, r *round, arn string, group []*drainingT
 	var failed []error
 	for _, b := range group {
 		if !r.takeBalancerCall(ctx) {
+			markUntried(group)
 			break
 		}
 		err := r.Registries.DeregisterInstance(ctx, arn, b.target.Task)

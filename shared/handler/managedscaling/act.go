@@ -33,10 +33,8 @@ type execution struct {
 // A failure ends it, and the next minute decides anew. resized reports whether everything was done.
 func (e *execution) carryOut(ctx context.Context) (resized bool, err error) {
 	h, d, clusterName := e.round.Handler, e.decision, e.of.Cluster
-	if len(d.Protect) > 0 {
-		if err := h.Groups.SetInstanceProtection(ctx, e.group.Name, d.Protect, true); err != nil {
-			return false, fmt.Errorf("protecting instances: %w", err)
-		}
+	if err := e.protectInstances(ctx, d.Protect); err != nil {
+		return false, err
 	}
 	err = errors.Join(h.markReleasable(ctx, clusterName, d.UnmarkReleasable, ""),
 		h.markReleasable(ctx, clusterName, d.MarkReleasable, e.group.Name))
@@ -76,7 +74,11 @@ func (e *execution) resizeGroup(ctx context.Context) (resized bool, err error) {
 	if same, err := e.isUnchanged(ctx); err != nil || !same {
 		return false, err
 	}
+	registered := instancesByEC2ID(e.snap)
 	for _, id := range d.Terminate {
+		if busy, err := e.isBusyAtECS(ctx, registered[id]); err != nil || busy {
+			return false, err
+		}
 		if err := h.Groups.TerminateInstance(ctx, id, true); err != nil {
 			return false, fmt.Errorf("terminating instance %s: %w", id, err)
 		}
@@ -93,6 +95,16 @@ func (e *execution) resizeGroup(ctx context.Context) (resized bool, err error) {
 		"cluster", e.of.Cluster, "provider", e.provider.Name, "from", g.Desired, "to", d.Desired, "why", d.Why)
 	err = h.Groups.SetDesired(ctx, g.Name, d.Desired)
 	return err == nil, cluster.Wrap(err, "setting the desired capacity of group %s to %d", g.Name, d.Desired)
+}
+
+// isBusyAtECS reports whether ECS has tasks on an instance that has none in the state, and records them: their
+// events may be late. v is nil if the instance is not registered.
+func (e *execution) isBusyAtECS(ctx context.Context, v *snapshot.InstanceView) (bool, error) {
+	if v == nil {
+		return false, nil
+	}
+	h := e.round.Handler
+	return h.newObserver().RecordUnreportedTasks(ctx, h.ECS, e.of.Cluster, v.ID)
 }
 
 // isUnchanged reports whether the group is still as the decision saw it: its sizes, whether its
@@ -126,6 +138,29 @@ func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 				g.Name)
 	}
 	return isSame, nil
+}
+
+// protectInstances protects instances that have tasks. A group refuses for all if one is leaving it at this
+// moment: the others are then protected one by one.
+func (e *execution) protectInstances(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	h := e.round.Handler
+	err := h.Groups.SetInstanceProtection(ctx, e.group.Name, ids, true)
+	if cluster.PermanentError(err) == nil || len(ids) == 1 {
+		return cluster.Wrap(err, "protecting instances")
+	}
+	for _, id := range ids {
+		if err := h.Groups.SetInstanceProtection(ctx, e.group.Name, []string{id}, true); err != nil {
+			if cluster.PermanentError(err) == nil {
+				return fmt.Errorf("protecting instances: %w", err)
+			}
+			handler.Logger(h.Log).Warn("an instance is not protected", "cluster", e.of.Cluster, "instance", id,
+				"error", err)
+		}
+	}
+	return nil
 }
 
 // releaseInstances removes the protection of instances without tasks, so that the group may

@@ -3,6 +3,7 @@ package managedscaling
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -76,13 +77,17 @@ func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, eve
 	return nil
 }
 
-// emitNew emits the events and then records their keys. If it is cut off in between, the events are emitted
-// again. history is what was written last.
+// emitNew emits the events and then records their keys, and which instances were sent a heartbeat now. If it
+// is cut off in between, both are done again. history is what was written last.
 func (r *round) emitNew(
-	ctx context.Context, p *cluster.CapacityProvider, history *cluster.ScalingHistory, events []scaling.Event,
+	ctx context.Context, p *cluster.CapacityProvider, history *cluster.ScalingHistory, sent []string,
+	events []scaling.Event,
 ) error {
 	next := *history
-	next.EmittedKeys = slices.Clone(history.EmittedKeys)
+	next.EmittedKeys, next.Heartbeats = slices.Clone(history.EmittedKeys), maps.Clone(history.Heartbeats)
+	for _, id := range sent {
+		next.Heartbeats[id] = r.Clock.Now()
+	}
 	var failed error
 	for _, e := range events {
 		if failed = r.emitEvents(ctx, p, []scaling.Event{e}); failed != nil {

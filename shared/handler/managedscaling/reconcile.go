@@ -48,7 +48,8 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 		return err
 	}
 	next := d.History
-	next.Attachment, next.Heartbeats = attached, scaling.Heartbeats(p, a.group, old.Heartbeats, r.Clock.Now())
+	beats, due := scaling.Heartbeats(p, a.group, old.Heartbeats, r.Clock.Now())
+	next.Attachment, next.Heartbeats = attached, beats
 	keys, events := scaling.NewEvents(old.EmittedKeys, d.Events)
 	next.EmittedKeys = slices.Clone(old.EmittedKeys)
 	if !r.between { // otherwise not everything was decided, and what is not said may hold
@@ -74,9 +75,9 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if !resized {
 		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}
-	return errors.Join(state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr),
-		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats),
-		state.IgnoreConflict(r.emitNew(ctx, p, &next, events)))
+	sent, drainErr := e.drainTerminating(ctx, slices.Sorted(maps.Keys(beats)), due)
+	return errors.Join(state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr), drainErr,
+		state.IgnoreConflict(r.emitNew(ctx, p, &next, sent, events)))
 }
 
 // reportUnscaled says once, to the services that use the provider, why its group is not changed.

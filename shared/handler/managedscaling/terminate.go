@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
@@ -70,15 +69,14 @@ func isWithin(d time.Duration, at, now time.Time) bool {
 // disconnected for too long. An instance of another of the provider's clusters is left to that
 // cluster's round.
 //
-// The heartbeats of the last round and of this one say when each lifecycle hook was last told to
-// wait.
+// due are those of the instances whose lifecycle hook needs a heartbeat. Their calls come first, because the
+// hook ends the instance otherwise. sent are those that got one.
 //
 // At most 20 calls are made within a second, and the next look continues: a thousand instances that end
 // together would otherwise take the calls of the whole account.
-func (e *execution) drainTerminating(ctx context.Context, before, now map[string]time.Time) error {
-	terminating := slices.Sorted(maps.Keys(now))
+func (e *execution) drainTerminating(ctx context.Context, terminating, due []string) (sent []string, err error) {
 	if len(terminating) == 0 {
-		return nil
+		return nil, nil
 	}
 	byEC2ID := instancesByEC2ID(e.snap)
 	// An instance that is in none of this cluster's rows may belong to another cluster of the
@@ -91,17 +89,16 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 	}
 	elsewhere, err := findElsewhere(ctx, e.round.State, e.provider.Clusters, e.of.Cluster, unknown)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	h, isOverdue, more := e.round.Handler, false, false
+	h, more := e.round.Handler, false
 	var failed []error
-	for _, id := range terminating {
+	isDue := func(id string) bool { return slices.Contains(due, id) }
+	for _, id := range slices.Concat(due, slices.DeleteFunc(slices.Clone(terminating), isDue)) {
 		if elsewhere[id] != "" {
 			continue
 		}
-		isExtended := !before[id].IsZero() && !before[id].Equal(now[id])
-		isOverdue = isOverdue || h.Clock.Now().Sub(now[id]) >= scaling.HeartbeatInterval
-		purpose, call := e.terminationCall(id, byEC2ID[id], isExtended)
+		purpose, call := e.terminationCall(id, byEC2ID[id], isDue(id))
 		if call == nil || h.calls.hasWorked(purpose, h.Clock.Now()) {
 			continue
 		}
@@ -111,15 +108,18 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 		worked, err := call(ctx)
 		if worked {
 			h.calls.record(purpose, h.Clock.Now())
+			if isDue(id) {
+				sent = append(sent, id)
+			}
 		}
 		failed = append(failed, cluster.Wrap(err, "%s", purpose))
 	}
-	if more || isOverdue {
+	if more {
 		now := h.Clock.Now()
 		failed = append(failed, writeDue(ctx, h.State,
 			state.NewDue(e.of.Cluster, state.DueScaling, e.provider.Name, now.Add(terminationGap), now)))
 	}
-	return errors.Join(failed...)
+	return sent, errors.Join(failed...)
 }
 
 // terminationCall returns the call that an instance needs now that the group is terminating it, and
@@ -154,7 +154,7 @@ func (e *execution) completeTermination(
 ) (completed bool, err error) {
 	h := e.round.Handler
 	if v != nil && !e.isLost(v) {
-		if busy, err := h.newObserver().RecordUnreportedTasks(ctx, h.ECS, e.of.Cluster, v.ID); err != nil || busy {
+		if busy, err := e.isBusyAtECS(ctx, v); err != nil || busy {
 			return false, err
 		}
 	}
@@ -166,8 +166,9 @@ func (e *execution) completeTermination(
 // timeout, so that its tasks are lost (S11).
 func (e *execution) isLost(v *snapshot.InstanceView) bool {
 	h := e.round.Handler
+	timeout := h.Settings.DisconnectTimeout
 	return !v.AgentConnected && v.DisconnectedAt != 0 &&
-		h.Clock.Now().Sub(v.DisconnectedAt.Time()) >= h.Settings.DisconnectTimeout
+		cluster.RemainingWait(v.DisconnectedAt.Time().Add(timeout), h.Clock.Now(), timeout) == 0
 }
 
 // ignoreEndedAction ignores that there is no lifecycle action to continue: the instance may be
