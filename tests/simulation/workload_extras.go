@@ -50,7 +50,7 @@ func (c *apiClient) changeEarlySuccess(a Action) {
 		return
 	}
 	criteria := map[string]any{
-		"enable": a.N < 7, "healthyPercent": []int{100, 50, 75}[a.Pick/5%3],
+		"enable": a.N < 7, "healthyPercent": []int{60, 50, 75}[a.Pick/5%3],
 		"sourceServiceRevisionCleanup": []string{"BLOCKING", "DEFERRED"}[a.Pick/15%2],
 	}
 	in := map[string]any{"service": s.name, "deploymentConfiguration": map[string]any{"earlySuccessCriteria": criteria}}
