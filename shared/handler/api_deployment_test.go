@@ -517,8 +517,8 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 	})
 }
 
-// A service deployment that has ended shows how it was configured, whatever the service is now; one in progress
-// shows the service's configuration.
+// A service deployment that has ended shows how it was configured, even if the service has changed since; one in
+// progress shows the service's configuration.
 func TestAPI_ConfigurationOfServiceDeployments(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 2, 8192, 16384)

@@ -452,7 +452,18 @@ func TestPlacement_ChainIsCutOff(t *testing.T) {
 		}
 		return func() bool { return cut }
 	}
-	always := func(*cluster.Service) bool { return true }
+	// scaleAndCutOff has the service scaled to 200 tasks by a decision that is cut off after the first commit with
+	// its row. Placement has been asleep until then.
+	scaleAndCutOff := func(w *world) {
+		w.t.Helper()
+		w.scale("web", 200)
+		w.pump()
+		isCutOff := cutOff(w, func(*cluster.Service) bool { return true })
+		w.placementAsleep = false
+		w.pump()
+		w.minutes(5)
+		want(w.t, "cut off", isCutOff(), true)
+	}
 	said := func(w *world, text string) (n int) {
 		for _, message := range w.events("web") {
 			if strings.Contains(message, text) {
@@ -507,13 +518,7 @@ func TestPlacement_ChainIsCutOff(t *testing.T) {
 		w.pump()
 		w.placementAsleep, w.dispatchAsleep = true, false
 		w.pump()
-		w.scale("web", 200)
-		w.pump()
-		isCutOff := cutOff(w, always)
-		w.placementAsleep = false
-		w.pump()
-		w.minutes(5)
-		want(t, "cut off", isCutOff(), true)
+		scaleAndCutOff(w)
 		want(t, "times its completion was said", said(w, "deployment completed"), 1)
 	})
 	t.Run("AfterSomethingThatIsSaidOnce", func(t *testing.T) {
@@ -534,13 +539,7 @@ func TestPlacement_ChainIsCutOff(t *testing.T) {
 		for _, id := range all[:11] {
 			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
 		}
-		w.scale("web", 200)
-		w.pump()
-		isCutOff := cutOff(w, always)
-		w.placementAsleep = false
-		w.pump()
-		w.minutes(5)
-		want(t, "cut off", isCutOff(), true)
+		scaleAndCutOff(w)
 		want(t, "times it was said", said(w, "is not replacing 11 unhealthy tasks"), 1)
 	})
 }

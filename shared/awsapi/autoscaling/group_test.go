@@ -62,7 +62,8 @@ func TestFailedLaunchesBehindAnActivityInProgress(t *testing.T) {
 	held := launch(after(-30), nil, types.ScalingActivityStatusCodeInProgress)
 	failed := launch(after(1), after(2), types.ScalingActivityStatusCodeFailed)
 	old := launch(after(-9), after(-8), types.ScalingActivityStatusCodeFailed)
-	if got, more := failedLaunches([]types.Activity{held, failed}, noon); len(got) != 1 || !got[0].At.Equal(*after(1)) || !more {
+	got, more := failedLaunches([]types.Activity{held, failed}, noon)
+	if len(got) != 1 || !got[0].At.Equal(*after(1)) || !more {
 		t.Errorf("%+v, more: %v", got, more)
 	}
 	if got, more := failedLaunches([]types.Activity{failed, old, failed}, noon); len(got) != 1 || more {
