@@ -2,11 +2,18 @@ package handler_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -38,7 +45,7 @@ func (s *listedState) take() (instances, tasks int) {
 // What a look costs does not grow with a cluster in which nothing happens (docs/cloud.md, "What an idle
 // installation costs").
 func TestManagedScaling_ReadsWhatHasChanged(t *testing.T) {
-	d := newDriven(t, scalesOutAtOnce)
+	d := drive(newScaledIn(newWorld(t), scalesOutAtOnce)) // too small for change sets
 	d.groups["g"].Min, d.groups["g"].Desired = 1, 1
 	d.minute(10)
 	spy := &listedState{Store: d.store}
@@ -76,5 +83,145 @@ func TestManagedScaling_ReadsWhatHasChanged(t *testing.T) {
 	d.seconds(3)
 	if !slices.Contains(spy.from, state.PrefixInstance) {
 		t.Error("a wake-up did not make it read the instances, though their change may have caused it")
+	}
+}
+
+// readTwice has two worlds with the same history. One writes change sets, so that its managed scaling
+// seldom reads everything; the other writes none.
+type readTwice struct {
+	changes, whole *scaled
+	spy            *listedState
+}
+
+func newReadTwice(t *testing.T) *readTwice {
+	in := func(from int) *scaled {
+		s := newScaledIn(newWorld(t, func(s *handler.Settings) { s.ChangeSetsFrom = from }), nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		n := 1
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		return s
+	}
+	r := &readTwice{changes: in(0), whole: in(math.MaxInt)}
+	r.spy = &listedState{Store: r.changes.store}
+	r.changes.function.State = r.spy
+	r.do(func(s *scaled) { s.minute(10) })
+	r.spy.take()
+	return r
+}
+
+func (r *readTwice) do(step func(*scaled)) {
+	step(r.changes)
+	step(r.whole)
+}
+
+// From change sets managed scaling decides what it would decide if it read everything (docs/cloud.md).
+func TestManagedScaling_DecidesAlikeFromChangeSets(t *testing.T) {
+	for seed := range uint64(20) {
+		r, rng := newReadTwice(t), rand.New(rand.NewPCG(seed, 0))
+		looks, tasks := 0, 0
+		for range 40 {
+			switch n, minutes := rng.IntN(12), 1+rng.IntN(3); rng.IntN(5) {
+			case 0:
+				r.do(func(s *scaled) { s.scale("web", n) })
+			case 1:
+				r.do(func(s *scaled) {
+					s.run(s.t, operation.SubmitTasks{Count: 1 + n%3, Rules: cluster.Rules{
+						Providers: []cluster.ProviderShare{{Provider: "p", Weight: 1}}}})
+				})
+			case 2:
+				r.do(func(s *scaled) {
+					if live := s.ecs.live(); len(live) > 0 {
+						s.ecs.exit(live[n%len(live)], 0)
+					}
+				})
+			case 3:
+				r.do(func(s *scaled) {
+					ids := slices.Sorted(maps.Keys(s.ecs.instances))
+					if err := s.ecs.DrainInstance(ctx, prod, ids[n%len(ids)]); err != nil {
+						t.Fatal(err)
+					}
+				})
+			default:
+				r.do(func(s *scaled) { s.minute(minutes) })
+				looks += minutes
+				_, read := r.spy.take()
+				tasks += read
+			}
+			r.do(func(s *scaled) { s.pump() })
+			if a, b := r.changes.summarize(), r.whole.summarize(); a != b {
+				t.Fatalf("seed %d: from change sets\n%s\nfrom everything\n%s", seed, a, b)
+			}
+		}
+		if tasks > 1+looks/4 {
+			t.Errorf("seed %d: in %d looks all tasks were read %d times", seed, looks, tasks)
+		}
+	}
+}
+
+// summarize returns what managed scaling has done.
+func (s *scaled) summarize() string {
+	return fmt.Sprint(s.calls, s.points, s.groups["g"].Desired, s.groups["g"].Instances)
+}
+
+// What a look costs does not grow with a cluster in which something happens all the time, and a task that
+// waits is seen at once.
+func TestManagedScaling_ReadsNoTasksTwice(t *testing.T) {
+	r := newReadTwice(t)
+	s := r.changes
+	for n := range 20 {
+		s.scale("web", 2+n%2)
+		s.minute(1)
+	}
+	if instances, tasks := r.spy.take(); instances+tasks > 0 {
+		t.Errorf("in 20 minutes all instances were read %d times, all tasks %d times", instances, tasks)
+	}
+	before := s.groups["g"].Desired
+	s.scale("web", 9)
+	s.pump()
+	s.minute(1)
+	if s.groups["g"].Desired <= before {
+		t.Error("tasks wait, and the group is not scaled out")
+	}
+	if _, tasks := r.spy.take(); tasks > 0 {
+		t.Error("tasks wait, and all tasks were read")
+	}
+}
+
+// A change set that is missing, or that omits its rows, makes managed scaling read everything.
+func TestManagedScaling_ReadsAllAfterAGap(t *testing.T) {
+	for name, change := range map[string]func(*scaled){
+		"NoSet": func(s *scaled) {
+			for _, set := range rows[*state.ChangeSet](s.world, state.PrefixChangeSet) {
+				key := state.KeyOf(set)
+				if _, err := s.store.Write(ctx, state.Write{Delete: &key}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"Omitted": func(s *scaled) {
+			sets := rows[*state.ChangeSet](s.world, state.PrefixChangeSet)
+			last := *sets[len(sets)-1]
+			last.Packed, last.Omitted = "", true
+			if _, err := s.store.Write(ctx, state.Write{Put: &last, Any: true}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReadTwice(t)
+			s := r.changes
+			before := s.groups["g"].Desired
+			s.scale("web", 9)
+			s.pump()
+			s.advance(time.Minute)
+			change(s)
+			s.look(t)
+			if _, tasks := r.spy.take(); tasks != 1 {
+				t.Errorf("all tasks were read %d times, want once", tasks)
+			}
+			if s.groups["g"].Desired <= before {
+				t.Error("tasks wait, and the group is not scaled out")
+			}
+		})
 	}
 }

@@ -22,9 +22,16 @@ type scaled struct {
 	function *managedscaling.Handler
 }
 
+// newScaled returns a world with the capacity provider p. Placement writes change sets, as in a large
+// cluster.
 func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
 	t.Helper()
-	w := newWorld(t)
+	return newScaledIn(newWorld(t, func(s *handler.Settings) { s.ChangeSetsFrom = 0 }), change)
+}
+
+func newScaledIn(w *world, change func(*cluster.CapacityProvider)) *scaled {
+	t := w.t
+	t.Helper()
 	f := newGroups(w)
 	f.groups["g"] = &cluster.AutoScalingGroup{Name: "g", Max: 10, Protects: true}
 	w.dispatch.Groups = f
@@ -50,7 +57,7 @@ func providerRow(name, group string) *cluster.CapacityProvider {
 	return p
 }
 
-func (s *scaled) attach(t *testing.T, names ...string) {
+func (s *scaled) attach(t testing.TB, names ...string) {
 	t.Helper()
 	var strategy []cluster.ProviderShare
 	if len(names) > 0 {

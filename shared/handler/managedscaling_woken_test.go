@@ -24,8 +24,11 @@ type driven struct {
 
 func newDriven(t *testing.T, change func(*cluster.CapacityProvider)) *driven {
 	t.Helper()
-	s := newScaled(t, change)
-	d := &driven{scaled: s, queue: &wakeQueue{t: t, clock: s.clock}}
+	return drive(newScaled(t, change))
+}
+
+func drive(s *scaled) *driven {
+	d := &driven{scaled: s, queue: &wakeQueue{t: s.t, clock: s.clock}}
 	s.minute(1) // attaches the provider
 	s.dispatch.Scaling = d.queue
 	return d

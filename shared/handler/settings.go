@@ -33,6 +33,9 @@ type Settings struct {
 	// UpgradeDomainWait is how long an update of nodes waits after each upgrade domain before it
 	// checks health and begins the next (N7).
 	UpgradeDomainWait time.Duration
+	// ChangeSetsFrom is how many instances and tasks a cluster with capacity providers has when
+	// placement begins to write change sets. To read a smaller one anew costs less than the sets.
+	ChangeSetsFrom int
 }
 
 // DefaultSettings returns the defaults of template.yaml.
@@ -48,6 +51,7 @@ func DefaultSettings() Settings {
 		Settle: time.Minute, ServiceLimit: 5000, ProvisioningTimeout: 30 * time.Minute,
 		ScalingNamespace: cluster.DefaultScalingSpace, RequestWait: 5 * time.Second,
 		RequestPoll: 50 * time.Millisecond, StartRate: 40, StartBurst: 100, UpgradeDomainWait: 2 * time.Minute,
+		ChangeSetsFrom: 200,
 	}
 }
 

@@ -65,6 +65,12 @@ func (s *Snapshot) putInstance(i *cluster.Instance) bool {
 
 // setInstance replaces the instance's row; nil removes it.
 func (s *Snapshot) setInstance(v *InstanceView, i *cluster.Instance) {
+	if v.Instance != nil && v.CapacityProvider() != "" {
+		s.provided--
+	}
+	if i != nil && i.CapacityProvider() != "" {
+		s.provided++
+	}
 	v.Instance = i
 	s.updateZone(v)
 	s.recountCapacity(v)

@@ -9,6 +9,7 @@ type instanceSet struct {
 	dense     []*InstanceView
 	free      []int // unused positions in dense
 	statics   uint64
+	provided  int // instances that belong to a capacity provider
 	journal   journal
 	reserved  map[string]map[*InstanceView]cluster.Resources // by owner
 }
@@ -17,6 +18,9 @@ func newInstanceSet() instanceSet {
 	return instanceSet{Instances: map[string]*InstanceView{},
 		reserved: map[string]map[*InstanceView]cluster.Resources{}}
 }
+
+// ProvidedInstances returns how many instances belong to a capacity provider.
+func (x *instanceSet) ProvidedInstances() int { return x.provided }
 
 // InstancesByIndex returns the instances by [InstanceView.Index], nil at unused positions. The
 // caller must not change the slice.

@@ -58,7 +58,10 @@ func ConcernsPlacement(t *cluster.Task) bool {
 // NewInbox returns a row with tasks of one cluster that have changed, at most [maxInboxTasks]. Its id
 // follows from the time and from what it says.
 func NewInbox(clusterName string, now time.Time, tasks []*cluster.Task, unread ...TaskRef) (*Inbox, error) {
-	packed, err := packTasks(tasks)
+	packed, err := "", error(nil)
+	if len(tasks) > 0 {
+		packed, err = pack(tasks)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("packing %d tasks of cluster %s: %w", len(tasks), clusterName, err)
 	}
@@ -85,13 +88,10 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// packTasks compresses rows into text. They have most of their text in common: 100 tasks of a service
+// pack compresses rows into text. They have most of their text in common: 100 tasks of a service
 // take a tenth of their size.
-func packTasks(tasks []*cluster.Task) (string, error) {
-	if len(tasks) == 0 {
-		return "", nil
-	}
-	data, err := json.Marshal(tasks)
+func pack(rows any) (string, error) {
+	data, err := json.Marshal(rows)
 	if err != nil {
 		return "", err
 	}
@@ -108,16 +108,21 @@ func packTasks(tasks []*cluster.Task) (string, error) {
 	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
-// maxUnpacked bounds what an inbox row may unpack to, in bytes.
+// maxUnpacked bounds what a row may unpack to, in bytes.
 const maxUnpacked = 64 << 20
+
+// unpack reads what [pack] has written.
+func unpack(packed string) ([]byte, error) {
+	text := base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed))
+	return io.ReadAll(io.LimitReader(flate.NewReader(text), maxUnpacked))
+}
 
 // Tasks returns the tasks of the row that the writer has seen, ordered by owner and id.
 func (i *Inbox) Tasks() ([]*cluster.Task, error) {
 	if len(i.Packed) == 0 {
 		return nil, nil
 	}
-	packed := base64.NewDecoder(base64.StdEncoding, strings.NewReader(i.Packed))
-	data, err := io.ReadAll(io.LimitReader(flate.NewReader(packed), maxUnpacked))
+	data, err := unpack(i.Packed)
 	if err != nil {
 		return nil, fmt.Errorf("unpacking inbox row %s: %w", i.ID, err)
 	}

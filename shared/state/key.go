@@ -34,6 +34,8 @@ func KeyOf(row Row) Key {
 		return RequestKey(r.Cluster, r.ID)
 	case *Checkpoint:
 		return Key{r.Cluster, PrefixCheckpoint}
+	case *ChangeSet:
+		return Key{r.Cluster, changeSetSort(r.Batch)}
 	case *Bucket:
 		return Key{Directory, PrefixBucket + r.Name}
 	case *AccountSettings:

@@ -31,6 +31,7 @@ const (
 	PrefixDue        = "due#"
 	PrefixEvent      = "event#"
 	PrefixCheckpoint = "checkpoint"
+	PrefixChangeSet  = "changes#"
 	PrefixEntry      = "cluster#"
 	PrefixBucket     = "bucket#"
 	PrefixLoad       = "load#"
@@ -346,6 +347,7 @@ var kinds = []struct {
 	{PrefixDue, func() Row { return new(Due) }},
 	{PrefixRequest, func() Row { return new(Request) }},
 	{PrefixCheckpoint, func() Row { return new(Checkpoint) }},
+	{PrefixChangeSet, func() Row { return new(ChangeSet) }},
 	{PrefixMeta, func() Row { return new(Meta) }},
 	{PrefixDefinition, func() Row { return new(cluster.TaskDefinition) }},
 	{PrefixAlias, func() Row { return new(Alias) }},

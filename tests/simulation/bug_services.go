@@ -176,9 +176,8 @@ func (b Bug) matchingFailures(broken []string) (out []string) {
 	return out
 }
 
-// handlerSettings returns the settings of an installation with the bug.
-func (b Bug) handlerSettings() *handler.Settings {
-	s := handler.DefaultSettings()
+// adjustSettings plants the bug in the settings of an installation.
+func (b Bug) adjustSettings(s *handler.Settings) {
 	switch b {
 	case IgnoreMassUnhealthiness:
 		s.MaxUnhealthyPercent = 100
@@ -187,7 +186,6 @@ func (b Bug) handlerSettings() *handler.Settings {
 	case IgnoreGap:
 		s.RestartGap = 0
 	}
-	return &s
 }
 
 // throttleServices shows the PRIMARY revisions of services as throttled, at a step and until a

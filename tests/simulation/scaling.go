@@ -149,6 +149,10 @@ func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
 		s.silentRate, s.ambiguousRate = 0.1*s.random.Float64(), 0.1*s.random.Float64()
 	}
 	s.groupChecker = newScalingChecker(s)
+	options.Settings = drawSettings(r.Seed)
+	if r.Plant == ForgetWaiting {
+		options.Settings.ChangeSetsFrom = 0
+	}
 	options.Watch = w.checker.CheckCommit
 	options.WrapState = func(function string, inner state.Store) state.Store {
 		return &faultyStore{world: w, function: function, inner: r.Plant.wrapStore(function, inner)}

@@ -39,6 +39,8 @@ const (
 	SwitchNetOff ScalingBug = "the schedule is switched off"
 	// IgnoreTypes does not know how large the group's instance type is (C2).
 	IgnoreTypes ScalingBug = "an empty group starts for a task that its type cannot hold"
+	// ForgetWaiting leaves tasks that wait out of the change sets that managed scaling applies.
+	ForgetWaiting ScalingBug = "waiting tasks are in no change set"
 	// IgnoreConsolidation balances without a look at what consolidation empties. The simulated week
 	// must find it.
 	IgnoreConsolidation ScalingBug = "balancing does not give way to consolidation"
@@ -52,6 +54,7 @@ var ScalingBugs = map[ScalingBug]string{
 	BothScalers: "C1: two scalers are in charge", KeepLowAlarm: "-low false", ReleaseProtected: "invariant 7: ",
 	ReplaceUnasked: "is replaced although no tag asks for it", IgnoreTypes: "C2: 2 instances are launched",
 	ActTwice: "C3: an empty group is scaled out to", SwitchNetOff: "invariant 8: ",
+	ForgetWaiting: "no change set up to batch",
 }
 
 // matchingFailures returns the failures that show the bug.
@@ -99,6 +102,9 @@ func (b ScalingBug) wrapStore(function string, s state.Store) state.Store {
 	if b == ReplaceUnasked && function == "managed-scaling" {
 		return &replacingStore{s}
 	}
+	if b == ForgetWaiting && function == "placement" {
+		return &forgetfulStore{s}
+	}
 	if b == IgnoreConsolidation && function == "placement" {
 		return &unconsolidatedStore{s}
 	}
@@ -118,6 +124,29 @@ func (s *unconsolidatedStore) List(ctx context.Context, r state.Range) ([]state.
 		}
 	}
 	return rows, err
+}
+
+// A forgetfulStore writes change sets without the tasks that wait.
+type forgetfulStore struct{ state.Store }
+
+func (s *forgetfulStore) Write(ctx context.Context, w state.Write) (state.Row, error) {
+	set, ok := w.Put.(*state.ChangeSet)
+	if !ok {
+		return s.Store.Write(ctx, w)
+	}
+	changes, err := set.Unpack()
+	if err != nil {
+		return nil, err
+	}
+	next := *set
+	err = next.Pack(slices.DeleteFunc(changes, func(c state.Change) bool {
+		t, ok := c.Row.(*cluster.Task)
+		return ok && t.IsProvisioning()
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.Write(ctx, state.Write{Put: &next, Any: true})
 }
 
 // A replacingStore shows capacity providers as if they replaced unregistered instances.
@@ -151,7 +180,7 @@ func (s *daemonCountingStore) List(ctx context.Context, r state.Range) ([]state.
 // wrapGroups plants the bug in the calls of Auto Scaling.
 func (b ScalingBug) wrapGroups(function string, g installation.Groups) installation.Groups {
 	switch b {
-	case NoScalingBug, CountDaemons, ReplaceUnasked, SwitchNetOff:
+	case NoScalingBug, CountDaemons, ReplaceUnasked, SwitchNetOff, ForgetWaiting:
 		return g
 	}
 	if function != "managed-scaling" && b != ReleaseProtected {

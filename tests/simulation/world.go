@@ -150,7 +150,8 @@ func newWorld(r Run) (*World, error) {
 		w.checker.Staleness = invariant.CalmStaleness
 	}
 	w.checker.Fallback = w.allowsFallback()
-	options.Settings = w.PlantedBug.handlerSettings()
+	options.Settings = drawSettings(r.Seed)
+	w.PlantedBug.adjustSettings(options.Settings)
 	if w.allowsFallback() {
 		options.Settings.ProviderFallback = 5 * time.Minute
 	}
@@ -175,6 +176,16 @@ func newWorld(r Run) (*World, error) {
 	w.AWS.SetCallFaults(w.callFaults())
 	w.AWS.Machines.SetTaskBehaviour(w.taskBehaviour)
 	return w, nil
+}
+
+// drawSettings returns the settings of an installation. Simulated clusters are smaller than those for
+// which change sets are written by default, so every other pair of seeds writes them.
+func drawSettings(seed uint64) *handler.Settings {
+	s := handler.DefaultSettings()
+	if seed/2%2 == 0 {
+		s.ChangeSetsFrom = 0
+	}
+	return &s
 }
 
 // newEmptyWorld returns a world into which nothing is installed yet, and the options that

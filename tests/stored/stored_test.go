@@ -28,21 +28,33 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations()),
+	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(), changeSets()),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
 		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts,
-		untagged, deploymentFailures(), deploymentConfigurations()),
+		untagged, deploymentFailures(), deploymentConfigurations(), changeSets()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
-		inbox, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations()),
+		inbox, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(), changeSets()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
 		"reported# *state.LoadTimes.Head.Expires", "reported# *state.LoadTimes.Owner", "reported# *state.LoadTimes.ID",
 		"reported# *state.LoadTimes.Times", "reported# *state.LoadTimes.Times{}",
 	),
+}
+
+// changeSets are the fields of change sets, which the third version did not have.
+func changeSets() []string {
+	kind := "changes# *state.ChangeSet"
+	fields := []string{kind}
+	for _, name := range []string{
+		"Head", "Head.Cluster", "Head.Rev", "Head.Stamp", "Head.Expires", "Batch", "Version", "At", "Packed", "Omitted",
+	} {
+		fields = append(fields, kind+"."+name)
+	}
+	return fields
 }
 
 // beforeSpread are the folders of versions that kept tasks and aliases under the cluster's own

@@ -100,13 +100,16 @@ func (r *round) readCluster(ctx context.Context) error {
 	if r.groups, err = r.pass.describeGroups(ctx, names); err != nil {
 		return fmt.Errorf("describing Auto Scaling groups: %w", err)
 	}
-	var version int64
+	var meta *state.Meta
 	for _, row := range r.settings {
-		if meta, ok := row.(*state.Meta); ok {
-			version = meta.Version
+		if row, ok := row.(*state.Meta); ok {
+			meta = row
 		}
 	}
-	placed, err := r.pass.readPlacement(ctx, r.of.Cluster, version)
+	if meta == nil {
+		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", r.of.Cluster)}
+	}
+	placed, err := r.pass.readPlacement(ctx, meta)
 	if err != nil {
 		return err
 	}
@@ -116,8 +119,8 @@ func (r *round) readCluster(ctx context.Context) error {
 	}
 	all := slices.Concat(r.settings, rest, placed)
 	r.snap, r.histories = snapshot.FromRows(all), map[string]*cluster.ScalingHistory{}
-	if r.snap.Meta.Cluster == "" {
-		return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", r.of.Cluster)}
+	if err := r.loadDefinitions(ctx); err != nil {
+		return err
 	}
 	for _, row := range all {
 		if row, ok := row.(*cluster.ScalingHistory); ok {

@@ -10,76 +10,221 @@ import (
 	"berth/shared/state"
 )
 
-// A generation says which changes of a cluster placement has seen and made. While it stays, no instance,
-// task, throttle or definition in use has changed in a way that placement had to look at.
-type generation struct{ version, batch int64 }
-
-// A reading is what a cluster's instances, and its tasks, task definitions and throttles, were when they
-// were read at a generation.
+// A reading has a cluster's instances, tasks and task definitions as they were when all were read, with
+// the change sets of placement's later batches applied.
 type reading struct {
-	generation       generation
-	at               time.Time
-	instances, tasks []state.Row
+	// createdAt is when the cluster was created. Another one may have its name by now.
+	createdAt time.Time
+	// seen is the batch that placement was at when everything was read: it may not have ended. batch is
+	// the last one whose changes the reading has, version the placement version that it has.
+	seen, batch, version int64
+	readAt               time.Time // when everything was read
+	changedAt            time.Time // when the last batch ended whose set was applied; zero for none
+	// isRefreshed says that instances have been recorded since: placement may not have seen that yet.
+	isRefreshed bool
+	rows        []state.Row
+	index       map[state.Key]int // in rows
 }
 
-// maxReadingAge is how long a reading is used without another look. Placement may be down.
+// maxReadingAge is how long a reading is used without another look at everything. Placement may be
+// down.
 const maxReadingAge = 30 * time.Minute
 
-// readPlacement returns the instances, tasks, task definitions and throttles of a cluster. They are read
-// only if placement has handled a batch since they were read last: in a cluster in which nothing happens
-// its instances and the sixteen partitions of its tasks would be most of what a look costs. A look that a
-// wake-up asks for reads the instances in any case, because their change may have woken this function
-// before placement.
+// maxLag is how old the last change set may be while placement is at a later batch.
+const maxLag = 10 * time.Second
+
+// readPlacement returns the instances, tasks and task definitions of a cluster. In a large cluster
+// these would be nearly all that a look costs. So they are read as a whole only if the last reading
+// cannot be brought up to date with placement's change sets, which [reading.isCurrent] judges.
 //
-// The rows are copies. The version is that of placement, which the caller has read. The checkpoint may be
-// that of a second ago: tasks that begin to wait move the version, too.
-func (p *pass) readPlacement(ctx context.Context, clusterName string, version int64) ([]state.Row, error) {
-	row, err := p.State.Peek(ctx, state.Key{Cluster: clusterName, Sort: state.PrefixCheckpoint})
+// A look that a wake-up asks for reads the instances in any case, because their change may have woken
+// this function before placement. The rows are copies.
+func (p *pass) readPlacement(ctx context.Context, meta *state.Meta) ([]state.Row, error) {
+	now := p.Clock.Now()
+	// That of a second ago will do: tasks that begin to wait move the version, too.
+	row, err := p.State.Peek(ctx, state.Key{Cluster: meta.Cluster, Sort: state.PrefixCheckpoint})
 	if err != nil {
-		return nil, fmt.Errorf("reading the checkpoint of cluster %s: %w", clusterName, err)
+		return nil, fmt.Errorf("reading the checkpoint of cluster %s: %w", meta.Cluster, err)
 	}
-	now, g := p.Clock.Now(), generation{version: version}
+	var batch int64
 	if checkpoint, ok := row.(*state.Checkpoint); ok && checkpoint != nil {
-		g.batch = checkpoint.Batch
+		batch = checkpoint.Batch
 	}
-	known := p.readings[clusterName]
-	isCurrent := known != nil && known.generation == g && now.Sub(known.at) <= maxReadingAge && !now.Before(known.at)
-	next := reading{generation: g, at: now}
-	if isCurrent {
-		next = *known
-	}
-	if isWoken := p.visited != nil; isWoken || next.instances == nil {
-		if next.instances, err = p.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance)); err != nil {
-			return nil, fmt.Errorf("reading the instances of cluster %s: %w", clusterName, err)
+	known := p.readings[meta.Cluster]
+	isKnown := known != nil && known.createdAt.Equal(meta.CreatedAt) && !now.Before(known.readAt) &&
+		now.Sub(known.readAt) <= maxReadingAge
+	if isKnown && (batch > max(known.seen, known.batch) || meta.Version > known.version) {
+		if isKnown, err = p.applyChangeSets(ctx, meta.Cluster, known); err != nil {
+			return nil, err
 		}
 	}
-	if !isCurrent {
-		next.tasks, err = p.State.List(ctx,
-			state.Range{Cluster: clusterName, From: state.PrefixTask, To: state.PrefixThrottle + "\xff"})
+	isWoken := p.visited != nil
+	switch {
+	case !isKnown || !known.isCurrent(batch, meta.Version, isWoken, now):
+		if known, err = p.readWhole(ctx, meta, batch); err != nil {
+			return nil, err
+		}
+		if p.readings == nil {
+			p.readings = map[string]*reading{}
+		}
+		p.readings[meta.Cluster] = known
+	case isWoken || known.isRefreshed:
+		instances, err := p.State.List(ctx, state.Prefix(meta.Cluster, state.PrefixInstance))
 		if err != nil {
-			return nil, fmt.Errorf("reading the tasks of cluster %s: %w", clusterName, err)
+			return nil, fmt.Errorf("reading the instances of cluster %s: %w", meta.Cluster, err)
 		}
+		known.replaceInstances(instances)
+		known.isRefreshed = false
 	}
-	if p.readings == nil {
-		p.readings = map[string]*reading{}
-	}
-	p.readings[clusterName] = &next
-	return slices.Concat(copyRows(next.instances), copyRows(next.tasks)), nil
+	return known.copyRows(now), nil
 }
 
-// copyRows copies the instances and tasks among the rows: a snapshot changes those that it is given.
-func copyRows(rows []state.Row) []state.Row {
-	out := make([]state.Row, len(rows))
-	for i, row := range rows {
+// isCurrent reports whether the reading will do for a decision at a batch and placement version. It
+// does if nothing has changed since; and if placement is at a batch now, it may be that of a few
+// seconds ago, unless a wake-up asks for what has been committed since.
+func (r *reading) isCurrent(batch, version int64, isWoken bool, now time.Time) bool {
+	isComplete := version <= r.version
+	if batch <= max(r.seen, r.batch) && isComplete {
+		return true
+	}
+	return now.Sub(r.changedAt).Abs() <= maxLag && (isComplete || !isWoken)
+}
+
+// readWhole reads everything. The batch may be one that placement is at, so its changes are to come.
+func (p *pass) readWhole(ctx context.Context, meta *state.Meta, batch int64) (*reading, error) {
+	r := &reading{
+		createdAt: meta.CreatedAt, seen: batch, batch: batch - 1, version: meta.Version, readAt: p.Clock.Now(),
+		index: map[state.Key]int{},
+	}
+	for _, of := range []state.Range{
+		state.Prefix(meta.Cluster, state.PrefixInstance),
+		{Cluster: meta.Cluster, From: state.PrefixTask, To: state.PrefixDefinition + "\xff"},
+	} {
+		rows, err := p.State.List(ctx, of)
+		if err != nil {
+			return nil, fmt.Errorf("reading the rows of cluster %s from %s on: %w", meta.Cluster, of.From, err)
+		}
+		for _, row := range rows {
+			r.put(row)
+		}
+	}
+	return r, nil
+}
+
+// applyChangeSets applies the sets of batches that have ended since. It reports false if one is
+// missing or omits its rows.
+func (p *pass) applyChangeSets(ctx context.Context, clusterName string, r *reading) (bool, error) {
+	sets, err := state.ListRows[*state.ChangeSet](
+		ctx, p.State, state.ChangeSetsAfter(clusterName, r.batch), "change sets")
+	if err != nil {
+		return false, err
+	}
+	for _, set := range sets {
+		if set.Batch != r.batch+1 || set.Omitted {
+			return false, nil
+		}
+		changes, err := set.Unpack()
+		if err != nil {
+			return false, err
+		}
+		for _, c := range changes {
+			if c.Row == nil {
+				r.remove(c.Key)
+			} else {
+				r.put(c.Row)
+			}
+		}
+		r.batch, r.version, r.changedAt = set.Batch, max(r.version, set.Version), set.At
+	}
+	return true, nil
+}
+
+// put stores a row unless the reading has a newer version of it.
+func (r *reading) put(row state.Row) {
+	key := state.KeyOf(row)
+	at, known := r.index[key]
+	switch {
+	case !known:
+		r.index[key] = len(r.rows)
+		r.rows = append(r.rows, row)
+	case r.rows[at].Header().Rev <= row.Header().Rev:
+		r.rows[at] = row
+	}
+}
+
+func (r *reading) remove(key state.Key) {
+	at, known := r.index[key]
+	if !known {
+		return
+	}
+	last := len(r.rows) - 1
+	r.rows[at] = r.rows[last]
+	r.index[state.KeyOf(r.rows[at])] = at
+	r.rows = slices.Delete(r.rows, last, last+1)
+	delete(r.index, key)
+}
+
+// replaceInstances puts the instances as they are now, and removes all others.
+func (r *reading) replaceInstances(now []state.Row) {
+	is := map[state.Key]bool{}
+	for _, row := range now {
+		is[state.KeyOf(row)] = true
+		r.put(row)
+	}
+	for _, row := range slices.Clone(r.rows) {
+		if i, ok := row.(*cluster.Instance); ok && !is[state.KeyOf(i)] {
+			r.remove(state.KeyOf(i))
+		}
+	}
+}
+
+// copyRows returns the rows that have not expired. It copies the instances and tasks among them: a
+// snapshot changes those that it is given.
+func (r *reading) copyRows(now time.Time) []state.Row {
+	out := make([]state.Row, 0, len(r.rows))
+	for _, row := range r.rows {
+		if e := row.Header().Expires; e > 0 && e <= now.Unix() {
+			continue
+		}
 		switch of := row.(type) {
 		case *cluster.Task:
 			row = new(*of)
 		case *cluster.Instance:
 			row = new(*of)
 		}
-		out[i] = row
+		out = append(out, row)
 	}
 	return out
+}
+
+// loadDefinitions reads the task definitions of services and waiting tasks that the snapshot lacks: a
+// reading may be older than they are.
+func (r *round) loadDefinitions(ctx context.Context) error {
+	var names []string
+	for _, s := range r.snap.Services {
+		for _, revision := range s.Revisions() {
+			names = append(names, revision.TaskDefinition)
+		}
+	}
+	for t := range r.snap.Tasks() {
+		names = append(names, t.TaskDefinition)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name == "" || r.snap.Definitions[name] != nil {
+			continue
+		}
+		key := state.TaskDefinitionKey(r.of.Cluster, name)
+		row, err := r.State.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("reading task definition %s: %w", name, err)
+		}
+		if row != nil {
+			r.snap.Put(row)
+			r.pass.readings[r.of.Cluster].put(row)
+		}
+	}
+	return nil
 }
 
 // listRest returns the configuration, the histories and services of a cluster, and what belongs to

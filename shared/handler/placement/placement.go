@@ -83,6 +83,7 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	if slices.ContainsFunc(records, isOverdueSweepRow) {
 		delete(h.warm, name)
 	}
+	known := h.warm[name]
 	warm, err := h.claimSnapshot(ctx, name)
 	if err != nil {
 		return err
@@ -91,6 +92,8 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	begin := h.Clock.Now()
 	warm.Snap.DropExpired(begin)
 	changes := warm.ObserveRecords(records)
+	rows := rowsOf(records)
+	rows.isLoaded = warm != known
 	for races := range state.MaxRaces {
 		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {
 			return err
@@ -101,7 +104,7 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 		now := h.Clock.Now()
 		commits := decide.Decide(warm, changes, now, h.Settings.Settings)
 		h.recordIdleHops(name, decide.CountIdleHops(records, commits, warm.Snap, now))
-		err := h.commitChain(ctx, warm.Snap, commits)
+		err := h.commitChain(ctx, warm.Snap, commits, rows)
 		var c *state.Conflict
 		if errors.As(err, &c) {
 			h.Telemetry.AddCount(handler.CommitsLost, 1)
@@ -115,12 +118,13 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 				return err
 			}
 			warm = decide.NewWarmSnapshot(snap)
-			warm.Batch = batch
+			warm.Batch, rows.isLoaded = batch, true
 			continue
 		}
 		if err != nil {
 			return err
 		}
+		h.announceChanges(ctx, warm, rows)
 		h.warm[name] = warm
 		return nil
 	}
@@ -259,12 +263,18 @@ func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, 
 }
 
 // commitChain makes the commits of a decision one after the other, and moves the snapshot's version
-// on with each. Cut off anywhere, what is committed so far is safe by itself.
-func (h *Handler) commitChain(ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit) error {
+// on with each. It adds to rows what it writes. Cut off anywhere, what is committed so far is
+// safe by itself.
+func (h *Handler) commitChain(
+	ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit, rows *batchRows,
+) error {
 	for _, c := range chain {
 		c, err := state.WithInbox(c, h.Clock) // so that it looks again at tasks that it ends without ECS
 		if err != nil {
 			return err
+		}
+		for _, w := range c.Writes {
+			rows.add(w.Key()) // before: a commit that seems to fail may have been made
 		}
 		if c.Version == state.NoVersion && len(c.Writes) == 1 {
 			if _, err := h.State.Write(ctx, c.Writes[0]); err != nil {

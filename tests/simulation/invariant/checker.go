@@ -55,6 +55,7 @@ type Checker struct {
 	ClockSkew time.Duration
 	// specChangedAt is when a service's spec last changed, by short key.
 	specChangedAt map[string]time.Time
+	announced     announcements
 }
 
 // NewChecker returns a checker for one cluster. It calls cover for each point of coverage.
@@ -65,6 +66,7 @@ func NewChecker(clusterName string, now func() time.Time, cover func(coverage.Po
 		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{},
 		specChangedAt: map[string]time.Time{}, RequestedStops: map[string]bool{},
 		placedAt: map[string]time.Time{}, unprotectedAt: map[string]time.Time{},
+		announced: announcements{later: map[int64]*state.ChangeSet{}, open: map[state.Key]int64{}},
 	}
 }
 
@@ -89,6 +91,7 @@ func (c *Checker) CheckCommit(records []state.Record) {
 		}
 		c.checkProgress(r.Key, before, r.New)
 	}
+	c.checkChangeSets(records)
 	if c.LogRecords != nil {
 		c.LogRecords(records)
 	}
