@@ -15,14 +15,13 @@ import (
 // instead of reading everything anew.
 type ChangeSet struct {
 	cluster.Head
-	Batch int64 `json:"b"`
-	// Version is a placement version of which this set and those before have all tasks; zero if the
-	// batch knows none.
-	Version int64     `json:"v,omitempty"`
+	Batch   int64     `json:"b"`
+	Version int64     `json:"v"` // the placement version after the batch
 	At      time.Time `json:"at"`
 	// Packed has the rows and the keys of rows that are gone, see [ChangeSet.Unpack].
 	Packed string `json:"tk,omitempty"`
-	// Omitted says that the batch changed more than it is worth to write down.
+	// Omitted says that the batch changed more than it is worth to write down, or that sets cannot
+	// have all that placement knew after it.
 	Omitted bool `json:"om,omitempty"`
 }
 

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"berth/shared/decide"
@@ -14,15 +13,13 @@ import (
 // those that it has written.
 type batchRows struct {
 	keys map[state.Key]bool
-	// isIncomplete says that placement may have missed earlier changes, see [isOverdueSweepRow].
-	isIncomplete bool
-	// isLoaded says that the cluster was read anew. Then the snapshot may have what a later batch has
-	// committed.
+	// isLoaded says that the cluster was read anew. What the snapshot has then, no set may have: it was
+	// committed by a batch that has not ended, or its record was lost.
 	isLoaded bool
 }
 
 func rowsOf(records []state.Record) *batchRows {
-	b := &batchRows{keys: map[state.Key]bool{}, isIncomplete: slices.ContainsFunc(records, isOverdueSweepRow)}
+	b := &batchRows{keys: map[state.Key]bool{}}
 	for _, r := range records {
 		b.add(r.Key)
 	}
@@ -50,12 +47,8 @@ func (h *Handler) announceChanges(ctx context.Context, warm *decide.WarmSnapshot
 		return
 	}
 	name := snap.Meta.Cluster
-	version := snap.Meta.Version
-	if batch.isLoaded {
-		version = 0
-	}
-	set := state.NewChangeSet(name, warm.Batch, version, h.Clock.Now())
-	set.Omitted = batch.isIncomplete || len(batch.keys) > max(omittedShare, size/omittedShare)
+	set := state.NewChangeSet(name, warm.Batch, snap.Meta.Version, h.Clock.Now())
+	set.Omitted = batch.isLoaded || len(batch.keys) > max(omittedShare, size/omittedShare)
 	if !set.Omitted {
 		if err := set.Pack(changesOf(warm, batch.keys)); err != nil {
 			handler.Logger(h.Log).Error("changes are not announced", "cluster", name, "error", err)

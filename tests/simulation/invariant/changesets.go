@@ -38,7 +38,9 @@ func (c *Checker) checkChangeSets(records []state.Record) {
 				a.open[r.Key] = version
 			}
 		case *state.ChangeSet:
-			a.later[row.Batch] = row
+			if row.Batch > a.batch { // otherwise it comes too late for who reads on from here
+				a.later[row.Batch] = row
+			}
 		}
 	}
 	for len(a.later) > 0 {
