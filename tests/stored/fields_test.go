@@ -26,6 +26,7 @@ var rowPrefixes = []string{
 	state.PrefixRevision, state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 	state.PrefixNodeGroup, state.PrefixUpdate, state.PrefixProvider, state.PrefixScaling, state.PrefixGroupUse,
 	state.PrefixProviders, state.PrefixConfiguration, state.PrefixSettings,
+	state.PrefixDeregistration,
 }
 
 // kindOf returns the prefix of the kind that a sort key belongs to, and "" for a kind that is not

@@ -14,7 +14,8 @@ import (
 )
 
 // lookUpDefinition asks ECS for a task definition, by family, family:revision or ARN, and caches in
-// the cluster what placement needs of it. An INACTIVE one is a ClientException, as with ECS.
+// the cluster what placement needs of it. An INACTIVE one is a ClientException, as with ECS; so is
+// one that ECS has still to deregister.
 func (a *Dependencies) lookUpDefinition(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.TaskDefinition, error) {
@@ -23,19 +24,32 @@ func (a *Dependencies) lookUpDefinition(
 		return nil, suggestFamily(ctx, a.ECS, name, err)
 	}
 	if got.Inactive {
-		return nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
+		return nil, errInactiveDefinition()
 	}
 	row, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, got.Name()))
 	if err != nil {
 		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
 	}
-	if row != nil {
-		return got, nil
+	if row == nil {
+		cached := *got
+		cached.Head = cluster.Head{Cluster: clusterName}
+		if _, err = a.State.Write(ctx, state.Write{Put: &cached, Any: true}); err != nil {
+			return nil, fmt.Errorf("caching task definition %s: %w", name, err)
+		}
+		got = &cached
 	}
-	cached := *got
-	cached.Head = cluster.Head{Cluster: clusterName}
-	_, err = a.State.Write(ctx, state.Write{Put: &cached, Any: true})
-	return &cached, cluster.Wrap(err, "caching task definition %s", name)
+	// After the cache, see DeferDeregistration.
+	switch ended, err := a.deregistrationRow(ctx, got.Name()); {
+	case err != nil:
+		return nil, err
+	case ended != nil:
+		return nil, errInactiveDefinition()
+	}
+	return got, nil
+}
+
+func errInactiveDefinition() error {
+	return cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 }
 
 // suggestFamily adds the nearest family to ECS's words if ECS refused the name of a family that it

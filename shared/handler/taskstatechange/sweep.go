@@ -29,6 +29,9 @@ func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.noteUnusedDefinitions(ctx); err != nil {
+		return err
+	}
 	return s.wakePlacement(ctx)
 }
 
