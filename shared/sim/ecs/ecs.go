@@ -237,27 +237,6 @@ func (e *Service) ListFamilies(context.Context) (out []string, err error) {
 	return out[:min(len(out), mostFamilies)], err
 }
 
-// DeregisterTaskDefinition makes a revision (family:revision) INACTIVE.
-func (e *Service) DeregisterTaskDefinition(ctx context.Context, name string) error {
-	if err := e.kernel.FaultOfCall("DeregisterTaskDefinition", name); err != nil {
-		return err
-	}
-	_, err := e.Definitions.DeregisterTaskDefinition(ctx, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: &name})
-	return err
-}
-
-// DeleteTaskDefinition deletes an INACTIVE revision (family:revision).
-func (e *Service) DeleteTaskDefinition(ctx context.Context, name string) error {
-	if err := e.kernel.FaultOfCall("DeleteTaskDefinitions", name); err != nil {
-		return err
-	}
-	out, err := e.Definitions.DeleteTaskDefinitions(ctx, &ecs.DeleteTaskDefinitionsInput{TaskDefinitions: []string{name}})
-	if err == nil && len(out.Failures) > 0 {
-		return clientError("%s", *out.Failures[0].Reason)
-	}
-	return err
-}
-
 // DescribeTaskDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by
 // family, with what Berth reads from its tags. INACTIVE revisions can be described. The caller may
 // change the result.
