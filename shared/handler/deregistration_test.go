@@ -314,6 +314,21 @@ func TestDeregistered_InWhateverOrder(t *testing.T) {
 		w.sweep()
 		wantCount(t, "deferred", w.deregistrations(), 0)
 	})
+	t.Run("AThrottledSweepLeavesTheRestToTheNext", func(t *testing.T) {
+		w := inUse(t)
+		w.deploy("web", "web:2")
+		w.create("big", "big", 0)
+		want(t, "deferred", w.deregister("big:1"), true)
+		_, err := w.api.Services.DeleteService(ctx, prod, "big", true)
+		want(t, "error", err, nil)
+		w.ecs.onDeregister = func(string) error { return cluster.Errorf(cluster.CodeThrottling, "Rate exceeded") }
+		w.advance(10 * time.Minute)
+		want(t, "failed", w.observer.RunSchedule(ctx, "sweep") != nil, true)
+		wantCount(t, "calls", w.ecs.deregistered, 1)
+		w.ecs.onDeregister = nil
+		w.sweep()
+		wantCount(t, "deferred", w.deregistrations(), 0)
+	})
 	t.Run("ECSNoLongerHasIt", func(t *testing.T) {
 		w := inUse(t)
 		w.deploy("web", "web:2")

@@ -106,6 +106,9 @@ func (h *Handler) deregisterUnused(ctx context.Context) error {
 			err = h.deregister(ctx, row)
 		}
 		failed = append(failed, err)
+		if err != nil && cluster.PermanentError(err) == nil {
+			break // ECS or the store has enough for now: the rows of the others wait for the next sweep
+		}
 	}
 	return errors.Join(failed...)
 }
