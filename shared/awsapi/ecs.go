@@ -244,6 +244,27 @@ func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster
 	return d, nil
 }
 
+// DeregisterTaskDefinition makes a revision (family:revision) INACTIVE. It has no effect on one that
+// is INACTIVE.
+func (e *ECS) DeregisterTaskDefinition(ctx context.Context, name string) error {
+	_, err := e.Client.DeregisterTaskDefinition(ctx, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: &name})
+	return cluster.Wrap(apiError(err), "deregistering task definition %s", name)
+}
+
+// DeleteTaskDefinition deletes an INACTIVE revision (family:revision). What ECS does not delete is a
+// ClientException with its reason.
+func (e *ECS) DeleteTaskDefinition(ctx context.Context, name string) error {
+	out, err := e.Client.DeleteTaskDefinitions(ctx, &ecs.DeleteTaskDefinitionsInput{TaskDefinitions: []string{name}})
+	if err != nil {
+		return fmt.Errorf("deleting task definition %s: %w", name, apiError(err))
+	}
+	for _, f := range out.Failures {
+		return fmt.Errorf("deleting task definition %s: %w", name,
+			cluster.Errorf(cluster.CodeClient, "%s", aws.ToString(f.Reason)))
+	}
+	return nil
+}
+
 // familyPages is how many pages of 100 families are read.
 const familyPages = 5
 

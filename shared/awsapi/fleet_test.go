@@ -155,6 +155,17 @@ func TestAdapterAnswersAsTheSimulatedECS(t *testing.T) {
 	for _, name := range []string{"c", "nowhere"} {
 		agree(t, f, "ClusterActive "+name, func(e handler.ECS) (bool, error) { return e.ClusterActive(ctx, name) })
 	}
+	deleteOf := func(e handler.ECS, name string) (bool, error) { return false, e.DeleteTaskDefinition(ctx, name) }
+	for _, name := range []string{"nothing:7", "web:1"} { // the second is refused, because it is ACTIVE
+		agree(t, f, "deleting "+name, func(e handler.ECS) (bool, error) { return deleteOf(e, name) })
+		agree(t, f, "deregistering "+name, func(e handler.ECS) (bool, error) {
+			return false, e.DeregisterTaskDefinition(ctx, name)
+		})
+	}
+	if _, err := deleteOf(f.adapter, "web:1"); err != nil {
+		t.Error(err)
+	}
+	agree(t, f, "deleting it again", func(e handler.ECS) (bool, error) { return deleteOf(e, "web:1") })
 	agree(t, f, "ListTasks of no cluster", func(e handler.ECS) ([]string, error) {
 		return e.ListTasks(ctx, cluster.TaskFilter{Cluster: "nowhere"})
 	})

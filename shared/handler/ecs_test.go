@@ -42,9 +42,15 @@ type fakeECS struct {
 	mute   bool     // events are lost
 	frozen bool     // agents do nothing
 
-	onStart  func(n int, c cluster.StartCall) fault // n counts from 1
-	onStop   func(n int, id string) error
-	onList   func() error
+	onStart func(n int, c cluster.StartCall) fault // n counts from 1
+	onStop  func(n int, id string) error
+	onList  func() error
+
+	onDescribe   func(name string)       // after a revision was found
+	onDeregister func(name string) error // before it has an effect
+	deregistered []string                // by calls of DeregisterTaskDefinition
+	deleted      []string                // by calls of DeleteTaskDefinition
+
 	delayed  []delayedStart
 	starts   []cluster.StartCall
 	stops    []string
@@ -185,8 +191,11 @@ func (e *fakeECS) check(c cluster.StartCall) error {
 	if !distinct(c.Instances) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "An instance is named twice: %v", c.Instances)
 	}
-	if e.definitions[c.TaskDefinition] == nil {
+	switch d := e.definitions[c.TaskDefinition]; {
+	case d == nil:
 		return cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
+	case d.Inactive:
+		return cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 	}
 	return nil
 }
@@ -344,9 +353,32 @@ func (e *fakeECS) DescribeInstances(_ context.Context, clusterName string, ids [
 func (e *fakeECS) DescribeTaskDefinition(_ context.Context, name string) (*cluster.TaskDefinition, error) {
 	if d := e.definitions[cluster.LastPart(name)]; d != nil {
 		next := *d
+		if e.onDescribe != nil {
+			e.onDescribe(next.Name())
+		}
 		return &next, nil
 	}
 	return nil, cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
+}
+
+func (e *fakeECS) DeregisterTaskDefinition(_ context.Context, name string) error {
+	e.deregistered = append(e.deregistered, name)
+	if e.onDeregister != nil {
+		if err := e.onDeregister(name); err != nil {
+			return err
+		}
+	}
+	d := e.definitions[name]
+	if d == nil {
+		return cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
+	}
+	d.Inactive = true
+	return nil
+}
+
+func (e *fakeECS) DeleteTaskDefinition(_ context.Context, name string) error {
+	e.deleted = append(e.deleted, name)
+	return nil
 }
 
 func (e *fakeECS) ListFamilies(context.Context) (out []string, err error) {

@@ -24,6 +24,10 @@ type ECS interface {
 	DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error)
 	// ListFamilies returns families of task definitions with an ACTIVE revision, 500 at most.
 	ListFamilies(ctx context.Context) ([]string, error)
+	// DeregisterTaskDefinition makes a revision (family:revision) INACTIVE, if it is not.
+	DeregisterTaskDefinition(ctx context.Context, name string) error
+	// DeleteTaskDefinition deletes an INACTIVE revision; one that is being deleted stays so.
+	DeleteTaskDefinition(ctx context.Context, name string) error
 	// ClusterActive reports whether ECS has the cluster and it is ACTIVE.
 	ClusterActive(ctx context.Context, name string) (bool, error)
 }

@@ -52,8 +52,10 @@ func FromRows(rows []state.Row) *Snapshot {
 func ranges(name string) []state.Range {
 	return []state.Range{
 		state.Prefix(name, state.PrefixConfiguration), state.Prefix(name, state.PrefixInstance),
+		// Before the tasks: a request that is answered meanwhile is seen itself or in its tasks.
+		state.Prefix(name, state.PrefixRequest),
 		{Cluster: name, From: state.PrefixService, To: state.PrefixThrottle + "\xff"},
-		state.Prefix(name, state.PrefixRequest), state.Prefix(name, state.PrefixProtection),
+		state.Prefix(name, state.PrefixProtection),
 		state.Prefix(name, state.PrefixAlarms),
 	}
 }

@@ -40,6 +40,8 @@ func KeyOf(row Row) Key {
 		return Key{Directory, PrefixBucket + r.Name}
 	case *AccountSettings:
 		return Key{Directory, PrefixSettings}
+	case *Deregistration:
+		return DeregistrationKey(r.Name())
 	case *cluster.CapacityProvider:
 		return ProviderKey(r.Name)
 	case *cluster.ClusterProviders:
@@ -118,6 +120,10 @@ func AliasKey(cluster, derived string) Key { return Key{cluster, PrefixAlias + d
 
 // TaskDefinitionKey names the cached copy of a task definition; name is family:revision.
 func TaskDefinitionKey(cluster, name string) Key { return Key{cluster, PrefixDefinition + name} }
+
+// DeregistrationKey names the row of a revision that ECS has still to deregister; name is
+// family:revision.
+func DeregistrationKey(name string) Key { return Key{Directory, PrefixDeregistration + name} }
 
 // RequestKey names a RunTask or StartTask request.
 func RequestKey(cluster, id string) Key { return Key{cluster, PrefixRequest + id} }

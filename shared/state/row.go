@@ -47,6 +47,8 @@ const (
 	PrefixProvider   = "provider#"
 	PrefixScaling    = "scaling#"
 	PrefixGroupUse   = "group#"
+	// PrefixDeregistration is of revisions of task definitions, which all clusters share.
+	PrefixDeregistration = "deregistration#"
 	// PrefixProviders and PrefixConfiguration are whole sort keys: a cluster has one row of each.
 	PrefixProviders     = "providers"
 	PrefixConfiguration = "configuration"
@@ -323,6 +325,39 @@ type AccountSettings struct {
 	Principals map[string]map[string]string `json:"p,omitempty"`
 }
 
+// A Deregistration says that a revision of a task definition was deregistered through Berth and that
+// ECS does not know yet: ECS would start no more tasks of it for the services that use it. Berth
+// treats the revision as INACTIVE. The sweep deregisters it at ECS once no cluster uses it.
+type Deregistration struct {
+	cluster.Head
+	Family   string    `json:"f"`
+	Revision int       `json:"r"`
+	At       time.Time `json:"at"`
+	// DeleteAt is when its deletion was requested, too; zero if it was not. Deletion follows the
+	// deregistration.
+	DeleteAt time.Time `json:"da,omitzero"`
+	// Unused are the clusters in which a sweep found that nothing uses the revision. As nothing new
+	// may use it, that stays so.
+	Unused []string `json:"un,omitempty"`
+	// EndedAt is when ECS had deregistered it. The row stays for [KeepDeregistration]: a call that
+	// found the revision ACTIVE at ECS a moment before still finds the row.
+	EndedAt time.Time `json:"ea,omitzero"`
+}
+
+// KeepDeregistration is how long the row of a [Deregistration] stays after its end.
+const KeepDeregistration = time.Hour
+
+// Ended returns the row as ECS's deregistration leaves it.
+func (d *Deregistration) Ended(now time.Time) *Deregistration {
+	next := *d
+	next.Rev++
+	next.EndedAt, next.Expires = now, now.Add(KeepDeregistration).Unix()
+	return &next
+}
+
+// Name returns family:revision.
+func (d *Deregistration) Name() string { return cluster.TaskDefinitionName(d.Family, d.Revision) }
+
 // EmptyRow returns a row to decode into, of the kind that the sort key names. It returns nil for an
 // unknown kind.
 func EmptyRow(sort string) Row {
@@ -369,6 +404,7 @@ var kinds = []struct {
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},
 	{PrefixSettings, func() Row { return new(AccountSettings) }},
+	{PrefixDeregistration, func() Row { return new(Deregistration) }},
 }
 
 // EncodeRow returns the row as JSON, for [DecodeRow].

@@ -32,7 +32,8 @@ type scheduler struct {
 	lastQuery operation.ListTasks
 	told      []string // what the API has made known
 	failures  []cluster.Failure
-	launches  map[string]operation.TaskLaunch // of tasks, by id
+	deferred  map[string]*operation.Deregistration // by family:revision
+	launches  map[string]operation.TaskLaunch      // of tasks, by id
 
 	configured *cluster.Configuration
 	balanced   string // the cluster that RequestBalance was called for
@@ -386,6 +387,34 @@ func (s *scheduler) InstancesChanged(_ context.Context, clusterName string, ids 
 
 func (s *scheduler) TaskDefinitionChanged(_ context.Context, name string) error {
 	return s.note("definition", name)
+}
+
+func (s *scheduler) DeferDeregistration(_ context.Context, name string) (*operation.Deregistration, error) {
+	return s.deferred[name], nil
+}
+
+func (s *scheduler) DeferDeletion(
+	_ context.Context, names []string,
+) (map[string]*operation.Deregistration, error) {
+	out := map[string]*operation.Deregistration{}
+	for _, name := range names {
+		if d := s.deferred[name]; d != nil {
+			d.DeleteAt = d.At
+			out[name] = d
+		}
+	}
+	return out, nil
+}
+
+func (s *scheduler) DeferredDeregistrations(
+	_ context.Context, family string,
+) (out []*operation.Deregistration, _ error) {
+	for _, d := range s.deferred {
+		if family == "" || d.Family == family {
+			out = append(out, d)
+		}
+	}
+	return out, nil
 }
 
 // cloud is ECS as far as the tests need it: it records each call and answers some.

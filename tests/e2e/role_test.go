@@ -53,8 +53,11 @@ func forwardOperations(t *testing.T, l *local) {
 			{"name": "MEMORY", "type": "INTEGER", "integerValue": 4096}]}`},
 		{"UpdateContainerInstancesState", `{"containerInstances": ["` + id + `"], "status": "DRAINING"}`},
 		{"RunTask", `{"taskDefinition": "tools"}`},
-		{"DeregisterTaskDefinition", `{"taskDefinition": "tools:1"}`},
-		{"DeleteTaskDefinitions", `{"taskDefinitions": ["tools:1"]}`},
+		// Of a revision that no cluster has used: the sweep deregisters others, and later than this test ends.
+		{"RegisterTaskDefinition", `{"family": "spare", "containerDefinitions": [{"name": "a", "image": "busybox",
+			"memory": 64}]}`},
+		{"DeregisterTaskDefinition", `{"taskDefinition": "spare:1"}`},
+		{"DeleteTaskDefinitions", `{"taskDefinitions": ["spare:1"]}`},
 	} {
 		if _, err := l.CallECS(ctx, c[0], c[1]); err != nil {
 			t.Error(err)
@@ -223,6 +226,9 @@ var unusedGrants = map[string]string{
 	"iam:TagInstanceProfile": "IAM asks it of who makes an instance profile with tags",
 	"ec2:RunInstances":       "Auto Scaling asks it of who has a group launch by a template",
 	"sqs:SendMessage":        "the event source mapping reports records that it gave up",
+
+	"task-state-change ecs:DeleteTaskDefinitions":    "the sweep deletes only what was deregistered minutes ago",
+	"task-state-change ecs:DeregisterTaskDefinition": "the sweep deregisters only what was deregistered minutes ago",
 
 	"dispatch ecs:TagResource":                      "ECS asks it of who starts tasks with tags",
 	"managed-scaling ecs:DescribeTasks":             "a terminating instance has a task that nobody has told of",

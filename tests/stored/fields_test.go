@@ -25,7 +25,8 @@ var rowPrefixes = []string{
 	state.PrefixDeployment,
 	state.PrefixRevision, state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 	state.PrefixNodeGroup, state.PrefixUpdate, state.PrefixProvider, state.PrefixScaling, state.PrefixGroupUse,
-	state.PrefixProviders, state.PrefixConfiguration, state.PrefixSettings, state.PrefixChangeSet,
+	state.PrefixProviders, state.PrefixConfiguration, state.PrefixSettings,
+	state.PrefixDeregistration, state.PrefixChangeSet,
 }
 
 // kindOf returns the prefix of the kind that a sort key belongs to, and "" for a kind that is not

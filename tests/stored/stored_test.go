@@ -28,15 +28,16 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(), changeSets()),
+	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(),
+		deregistrations, changeSets()),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
 		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts,
-		untagged, deploymentFailures(), deploymentConfigurations(), changeSets()),
+		untagged, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
-		inbox, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(), changeSets()),
+		inbox, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -130,6 +131,18 @@ func deploymentConfigurations() []string {
 		fields = append(fields, of+"."+field)
 	}
 	return fields
+}
+
+// deregistrations are the fields of task definitions whose deregistration is deferred, which the first
+// three versions passed on to ECS at once.
+var deregistrations = []string{
+	"deregistration# *state.Deregistration", "deregistration# *state.Deregistration.Head",
+	"deregistration# *state.Deregistration.Head.Cluster", "deregistration# *state.Deregistration.Head.Rev",
+	"deregistration# *state.Deregistration.Head.Stamp", "deregistration# *state.Deregistration.Head.Expires",
+	"deregistration# *state.Deregistration.Family", "deregistration# *state.Deregistration.Revision",
+	"deregistration# *state.Deregistration.At", "deregistration# *state.Deregistration.DeleteAt",
+	"deregistration# *state.Deregistration.Unused", "deregistration# *state.Deregistration.Unused[]",
+	"deregistration# *state.Deregistration.EndedAt",
 }
 
 // consolidationProgress is whether consolidation has instances to empty, which the first two versions did

@@ -83,7 +83,7 @@ var wildcards = []string{
 	"NodeGroupUpgradeRole.PublicImageParameters", "NodeGroupUpgradeRole.TagByTemplate",
 	"NodeGroupUpgradeRole.TagTemplates", "NodeGroupUpgradeRole.Templates",
 	"PlacementRole.Stream",
-	"TaskStateChangeRole.ListTasks", "TaskStateChangeRole.Look",
+	"TaskStateChangeRole.EndTaskDefinitions", "TaskStateChangeRole.ListTasks", "TaskStateChangeRole.Look",
 }
 
 func TestEveryWildcardIsListedAndHasAReason(t *testing.T) {

@@ -37,9 +37,9 @@ var startFailures = []startFailure{
 	{hasSecret("timeout", "timed out", "deadline", "connection"), "The instance does not reach Secrets Manager or " +
 		"Systems Manager: it needs a way to the internet, or VPC endpoints of both.", whatSecrets, querySecrets, nil},
 	{hasSecret(""), "", whatSecrets, querySecrets, findSecrets},
-	{hasAny("TaskDefinition is inactive", "TaskDefinition not found"), "ECS starts no tasks of Berth's services from " +
-		"a task definition that is deregistered or deleted. Register it again, and update the service to the new " +
-		"revision.",
+	{hasAny("TaskDefinition is inactive", "TaskDefinition not found"), "The task definition was deregistered " +
+		"or deleted at ECS itself, which starts no more tasks of it. Deregistered through Berth, it stays in use as " +
+		"long as services need it. Register it again, and update the service to the new revision.",
 		"See its status", "status", nil},
 	{hasAny("CannotPull"), "", "Check the name of its image", queryAll, nil},
 	{hasAny("ResourceInitialization", "role"), "", "Check its execution role", queryAll, nil},

@@ -124,22 +124,6 @@ func (a *Clusters) SuggestFamily(ctx context.Context, name string, refused error
 	return suggestFamily(ctx, a.ECS, name, refused)
 }
 
-// TaskDefinitionChanged marks a task definition INACTIVE in every cluster that has it in its cache.
-// Running services keep it; new ones are refused.
-func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
-	return state.ForEachCluster(ctx, a.State, func(clusterName string) error {
-		d, err := state.ReadRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
-			"task definition "+name)
-		if err != nil || d == nil || d.Inactive {
-			return err
-		}
-		next := *d
-		next.Inactive = true
-		_, err = a.State.Write(ctx, state.Write{Put: &next, Any: true})
-		return cluster.Wrap(err, "marking task definition %s", name)
-	})
-}
-
 // findCluster returns the meta row of a cluster that Berth manages. Any other is a
 // ClusterNotFoundException, even if ECS has it: who may only read must not make Berth manage it.
 func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Meta, error) {

@@ -29,7 +29,10 @@ func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
 	if err != nil {
 		return err
 	}
-	return s.wakePlacement(ctx)
+	if err := s.wakePlacement(ctx); err != nil {
+		return err
+	}
+	return s.noteUnusedDefinitions(ctx)
 }
 
 // RecordDifferences is the part of a sweep that records what ECS has. The API runs it alone when it

@@ -158,11 +158,13 @@ func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 }
 
 // RunSchedule runs the hourly sweep over the clusters until the invocation's time is up; the next
-// run continues there. name must be "sweep".
+// run continues there. Then it deregisters task definitions that no cluster uses any more. name must
+// be "sweep".
 func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
 	}
-	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log,
+	swept := h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log,
 		func(name string) error { return h.sweepCluster(ctx, name) })
+	return errors.Join(swept, h.deregisterUnused(ctx))
 }

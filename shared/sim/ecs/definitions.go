@@ -211,3 +211,28 @@ func (e *Definitions) DeleteTaskDefinitions(
 	})
 	return &out, err
 }
+
+// definitionCalls ends task definitions as Berth's functions ask for it.
+type definitionCalls struct{ definitions *Definitions }
+
+// DeregisterTaskDefinition makes a revision (family:revision) INACTIVE.
+func (c definitionCalls) DeregisterTaskDefinition(ctx context.Context, name string) error {
+	if err := c.definitions.kernel.FaultOfCall("DeregisterTaskDefinition", name); err != nil {
+		return err
+	}
+	_, err := c.definitions.DeregisterTaskDefinition(ctx, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: &name})
+	return err
+}
+
+// DeleteTaskDefinition deletes an INACTIVE revision (family:revision).
+func (c definitionCalls) DeleteTaskDefinition(ctx context.Context, name string) error {
+	if err := c.definitions.kernel.FaultOfCall("DeleteTaskDefinitions", name); err != nil {
+		return err
+	}
+	out, err := c.definitions.DeleteTaskDefinitions(ctx,
+		&ecs.DeleteTaskDefinitionsInput{TaskDefinitions: []string{name}})
+	if err == nil && len(out.Failures) > 0 {
+		return clientError("%s", *out.Failures[0].Reason)
+	}
+	return err
+}

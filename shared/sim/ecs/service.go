@@ -20,6 +20,7 @@ type Options struct {
 type Service struct {
 	kernel *kernel.Kernel
 	agents *agents
+	definitionCalls
 	// Machines is what happens to machines and tasks without a call of ECS.
 	Machines *Machines
 
@@ -67,9 +68,10 @@ func New(k *kernel.Kernel, o Options) *Service {
 		instances: map[string]*instance{}, tasks: map[string]*task{},
 	}
 	a := &agents{tables: t}
+	definitions := &Definitions{t}
 	return &Service{
-		kernel: k, agents: a, Machines: &Machines{k, a}, Clusters: &Clusters{t}, Definitions: &Definitions{t},
-		Instances:  &Instances{k, a},
+		kernel: k, agents: a, definitionCalls: definitionCalls{definitions}, Machines: &Machines{k, a},
+		Clusters: &Clusters{t}, Definitions: definitions, Instances: &Instances{k, a},
 		Attributes: &Attributes{t}, Tags: &Tags{t}, Tasks: &Tasks{k, a},
 	}
 }

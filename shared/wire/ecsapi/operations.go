@@ -60,13 +60,14 @@ const (
 func Operations(o Options) map[string]awsjson.Operation {
 	refs, u, r := input.References{Account: o.Account}, upstream{o.ECS, o.Logger}, o.Resources
 	passable := roles{o.PassableRoles, o.Enforce}
-	definitions := &taskDefinitions{ecs: u, roles: passable, clusters: r.Clusters,
+	view := &definitionView{u, o.Account, r.Clusters}
+	definitions := &taskDefinitions{ecs: upstream{view, o.Logger}, roles: passable, clusters: r.Clusters,
 		kept: cache[*types.TaskDefinition]{most: mostDefinitions}}
 	known := &networks{ec2: o.Networks, log: o.Logger, found: cache[struct{}]{most: mostNetworks}}
 	out := refusals()
 	for _, operations := range []map[string]awsjson.Operation{
 		(&clusterOperations{refs, u, r.Clusters, r.ClusterProviders, r.AccountSettings}).operations(),
-		(&definitionOperations{refs, u, passable, r.Clusters}).operations(),
+		(&definitionOperations{refs, view, passable, r.Clusters}).operations(),
 		(&instanceOperations{refs, u, r.Clusters}).operations(),
 		(&serviceOperations{refs, r.Services, definitions, known}).operations(),
 		(&deploymentOperations{refs, r.Deployments, definitions}).operations(),

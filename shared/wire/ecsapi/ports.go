@@ -27,8 +27,16 @@ type Clusters interface {
 	ClusterCounts(ctx context.Context, name string) (operation.ClusterCounts, error)
 	// InstancesChanged reads instances anew after their attributes or state were changed here.
 	InstancesChanged(ctx context.Context, clusterName string, ids []string) error
-	// TaskDefinitionChanged records that a revision (family:revision) is no longer ACTIVE.
+	// TaskDefinitionChanged records that a revision (family:revision) is no longer ACTIVE at ECS.
 	TaskDefinitionChanged(ctx context.Context, name string) error
+	// DeferDeregistration makes a revision INACTIVE for Berth alone if a cluster may use it. It
+	// returns nil if none does: then ECS must deregister it.
+	DeferDeregistration(ctx context.Context, name string) (*operation.Deregistration, error)
+	// DeferDeletion requests the deletion of those of the revisions whose deregistration is
+	// deferred, and returns these by name.
+	DeferDeletion(ctx context.Context, names []string) (map[string]*operation.Deregistration, error)
+	// DeferredDeregistrations returns those of a family, or of all families if it is empty.
+	DeferredDeregistrations(ctx context.Context, family string) ([]*operation.Deregistration, error)
 	// SuggestFamily returns refused with the nearest family that exists, if the family of the named
 	// task definition does not.
 	SuggestFamily(ctx context.Context, name string, refused error) error

@@ -3,6 +3,7 @@ package ecsapi
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -16,33 +17,100 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// definitionOperations answers the operations on task definitions. ECS keeps them, so all are
-// forwarded.
+// definitionOperations answers the operations on task definitions. ECS keeps them, so they are
+// forwarded, but for the deregistration of a revision that services may still use.
 type definitionOperations struct {
 	input.References
-	ecs      upstream
+	view     *definitionView
 	roles    roles
 	clusters Clusters
 }
 
 func (o *definitionOperations) operations() map[string]awsjson.Operation {
+	shown := upstream{o.view, o.view.log}
 	return map[string]awsjson.Operation{
-		"RegisterTaskDefinition": forwardOperation(o.ecs, "RegisterTaskDefinition", o.checkRegister,
+		"RegisterTaskDefinition": forwardOperation(shown, "RegisterTaskDefinition", o.checkRegister,
 			func(_ context.Context, _ *ecs.RegisterTaskDefinitionInput, body []byte) ([]byte, error) {
 				return completeDefinitions(body)
 			}),
-		"DescribeTaskDefinition": forwardOperation(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition,
+		"DescribeTaskDefinition": forwardOperation(shown, "DescribeTaskDefinition", o.checkDescribeDefinition,
 			func(_ context.Context, _ *ecs.DescribeTaskDefinitionInput, body []byte) ([]byte, error) {
 				return completeDefinitions(body)
 			}),
-		"ListTaskDefinitions": forwardOperation[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil,
+		"ListTaskDefinitions": forwardOperation[ecs.ListTaskDefinitionsInput](shown, "ListTaskDefinitions", nil,
 			nil),
-		"ListTaskDefinitionFamilies": forwardOperation[ecs.ListTaskDefinitionFamiliesInput](o.ecs,
+		"ListTaskDefinitionFamilies": forwardOperation[ecs.ListTaskDefinitionFamiliesInput](shown,
 			"ListTaskDefinitionFamilies", nil, nil),
-		"DeregisterTaskDefinition": forwardOperation(o.ecs, "DeregisterTaskDefinition", o.checkDeregister,
-			o.noteDeregistered),
-		"DeleteTaskDefinitions": forwardOperation(o.ecs, "DeleteTaskDefinitions", o.checkDeleteDefinitions,
-			o.noteDeleted),
+		"DeregisterTaskDefinition": o.deregister(forwardOperation(shown, "DeregisterTaskDefinition", nil,
+			o.noteDeregistered)),
+		"DeleteTaskDefinitions": o.deleteDefinitions(forwardOperation(shown, "DeleteTaskDefinitions", nil,
+			o.noteDeleted)),
+	}
+}
+
+// deregister returns the operation that defers the deregistration of a revision that a cluster may
+// use. forward lets ECS deregister any other.
+func (o *definitionOperations) deregister(forward awsjson.Operation) awsjson.Operation {
+	return func(ctx context.Context, body []byte) (any, error) {
+		var in ecs.DeregisterTaskDefinitionInput
+		if err := awsjson.DecodeForwarded(body, &in); err != nil {
+			return nil, err
+		}
+		if err := o.checkDeregister(ctx, &in); err != nil {
+			return nil, err
+		}
+		deferred, err := o.view.deferDeregistration(ctx, *in.TaskDefinition)
+		if err != nil {
+			return nil, err
+		}
+		if deferred == nil {
+			return forward(ctx, body)
+		}
+		deferred, err = completeDefinitions(deferred)
+		return awsjson.Raw{Status: http.StatusOK, Body: deferred}, err
+	}
+}
+
+// deleteDefinitions returns the operation that defers the deletion of revisions whose
+// deregistration is deferred. forward lets ECS delete the others.
+func (o *definitionOperations) deleteDefinitions(forward awsjson.Operation) awsjson.Operation {
+	return func(ctx context.Context, body []byte) (any, error) {
+		var in ecs.DeleteTaskDefinitionsInput
+		if err := awsjson.DecodeForwarded(body, &in); err != nil {
+			return nil, err
+		}
+		if err := o.checkDeleteDefinitions(ctx, &in); err != nil {
+			return nil, err
+		}
+		shown, left, err := o.view.deferDeletions(ctx, in.TaskDefinitions)
+		if err != nil {
+			return nil, err
+		}
+		if len(shown) == 0 {
+			return forward(ctx, body)
+		}
+		out := awsjson.Raw{Status: http.StatusOK, Body: []byte(`{"failures":[]}`)}
+		if len(left) > 0 {
+			body, err := answer.Edit(body, func(o answer.Object) error { o["taskDefinitions"] = left; return nil })
+			if err != nil {
+				return nil, err
+			}
+			forwarded, err := forward(ctx, body)
+			var ok bool
+			if out, ok = forwarded.(awsjson.Raw); err != nil || !ok || out.Status != http.StatusOK {
+				return forwarded, err
+			}
+		}
+		out.Body, err = answer.Edit(out.Body, func(o answer.Object) error {
+			deleted, _ := o["taskDefinitions"].([]any)
+			o["taskDefinitions"] = append(shown, deleted...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		out.Body, err = completeDefinitions(out.Body)
+		return out, err
 	}
 }
 
@@ -117,7 +185,7 @@ func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs
 	return nil
 }
 
-// noteDeregistered records that the revision in ECS's answer is INACTIVE.
+// noteDeregistered records after a deregistration by ECS that the revision in ECS's answer is INACTIVE.
 func (o *definitionOperations) noteDeregistered(
 	ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, body []byte,
 ) ([]byte, error) {

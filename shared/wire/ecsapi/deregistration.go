@@ -1,0 +1,272 @@
+package ecsapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/operation"
+	"berth/shared/wire/answer"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+)
+
+// definitionView is ECS as Berth shows it: a revision that was deregistered through Berth is
+// INACTIVE, even while ECS has it ACTIVE because services still start tasks of it.
+type definitionView struct {
+	upstream
+	account  cluster.Account
+	clusters Clusters
+}
+
+// Forward passes an operation on to ECS, and shows what ECS answers of task definitions as Berth has
+// it.
+func (v *definitionView) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
+	status, out, err := v.upstream.Forward(ctx, op, body)
+	if err != nil || status != http.StatusOK {
+		return status, out, err
+	}
+	switch op {
+	case "DescribeTaskDefinition":
+		return v.showDefinition(ctx, body, out)
+	case "ListTaskDefinitions":
+		out, err = v.showRevisions(ctx, body, out)
+	}
+	return status, out, err
+}
+
+// showDefinition shows a revision as INACTIVE if its deregistration is deferred. A family is its
+// latest revision that is ACTIVE for Berth.
+func (v *definitionView) showDefinition(ctx context.Context, body, out []byte) (int, []byte, error) {
+	var in ecs.DescribeTaskDefinitionInput
+	if err := awsjson.DecodeForwarded(body, &in); err != nil {
+		return 0, nil, err
+	}
+	found, err := readDefinition(out)
+	if err != nil {
+		return 0, nil, err
+	}
+	if found.Status != types.TaskDefinitionStatusActive {
+		return http.StatusOK, out, nil
+	}
+	family := input.Value(found.Family)
+	deferred, err := v.clusters.DeferredDeregistrations(ctx, family)
+	if err != nil {
+		return 0, nil, err
+	}
+	d := findDeregistration(deferred, cluster.TaskDefinitionName(family, int(found.Revision)))
+	if d == nil {
+		return http.StatusOK, out, nil
+	}
+	if strings.Contains(cluster.LastPart(input.Value(in.TaskDefinition)), ":") {
+		out, err = showDeregistered(out, d)
+		return http.StatusOK, out, err
+	}
+	latest, err := v.latestActive(ctx, family, deferred)
+	if err != nil {
+		return 0, nil, err
+	}
+	if latest == "" {
+		return http.StatusBadRequest, noDefinition, nil
+	}
+	body, err = answer.Edit(body, func(o answer.Object) error { o["taskDefinition"] = latest; return nil })
+	if err != nil {
+		return 0, nil, err
+	}
+	return v.upstream.Forward(ctx, "DescribeTaskDefinition", body)
+}
+
+// noDefinition is ECS's answer for a family without an ACTIVE revision.
+var noDefinition = []byte(`{"__type":"ClientException","message":"Unable to describe task definition."}`)
+
+// latestActive returns the ARN of the family's latest revision that is ACTIVE at ECS and not among
+// the deferred ones, "" if there is none.
+func (v *definitionView) latestActive(
+	ctx context.Context, family string, deferred []*operation.Deregistration,
+) (string, error) {
+	in := map[string]string{"familyPrefix": family, "status": "ACTIVE", "sort": "DESC"}
+	for {
+		var page ecs.ListTaskDefinitionsOutput
+		if err := v.callECS(ctx, "ListTaskDefinitions", in, &page); err != nil {
+			return "", err
+		}
+		for _, arn := range page.TaskDefinitionArns {
+			if findDeregistration(deferred, cluster.LastPart(arn)) == nil {
+				return arn, nil
+			}
+		}
+		if page.NextToken == nil {
+			return "", nil
+		}
+		in["nextToken"] = *page.NextToken
+	}
+}
+
+// showRevisions leaves revisions with a deferred deregistration out of a page of ACTIVE ones, which
+// may become shorter by it, and adds them to the last page of INACTIVE ones, or of those that are
+// being deleted.
+func (v *definitionView) showRevisions(ctx context.Context, body, out []byte) ([]byte, error) {
+	var in ecs.ListTaskDefinitionsInput
+	if err := awsjson.DecodeForwarded(body, &in); err != nil {
+		return nil, err
+	}
+	deferred, err := v.clusters.DeferredDeregistrations(ctx, input.Value(in.FamilyPrefix))
+	if err != nil || len(deferred) == 0 {
+		return out, err
+	}
+	wanted := cmp.Or(in.Status, types.TaskDefinitionStatusActive)
+	return answer.Edit(out, func(o answer.Object) error {
+		listed, _ := o["taskDefinitionArns"].([]any)
+		listed = slices.DeleteFunc(listed, func(item any) bool {
+			arn, _ := item.(string)
+			d := findDeregistration(deferred, cluster.LastPart(arn))
+			return d != nil && statusOf(d) != wanted
+		})
+		for _, d := range deferred {
+			arn := any(v.account.ARN("task-definition", d.Name()))
+			if o.Text("nextToken") == "" && statusOf(d) == wanted && !slices.Contains(listed, arn) {
+				listed = append(listed, arn)
+			}
+		}
+		o["taskDefinitionArns"] = listed
+		return nil
+	})
+}
+
+// deferDeregistration answers a DeregisterTaskDefinition that the sweep carries out later, because a
+// cluster may use the revision. It returns nil if ECS should deregister it now.
+func (v *definitionView) deferDeregistration(ctx context.Context, ref string) ([]byte, error) {
+	out, found, err := v.describeAtECS(ctx, ref)
+	if err != nil || found == nil || found.Status != types.TaskDefinitionStatusActive {
+		return nil, err // ECS says what is wrong, or answers that it is INACTIVE
+	}
+	name := cluster.TaskDefinitionName(input.Value(found.Family), int(found.Revision))
+	d, err := v.clusters.DeferDeregistration(ctx, name)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	return showDeregistered(out, d)
+}
+
+// deferDeletions requests the deletion of those revisions whose deregistration is deferred. It
+// returns them as they are described then, and the references of the others, which ECS deletes now.
+func (v *definitionView) deferDeletions(ctx context.Context, refs []string) (shown []any, left []string, err error) {
+	var names []string
+	for _, ref := range refs {
+		names = append(names, cluster.LastPart(ref))
+	}
+	deferred, err := v.clusters.DeferDeletion(ctx, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for n, ref := range refs {
+		d := deferred[names[n]]
+		if d == nil {
+			left = append(left, ref)
+			continue
+		}
+		out, found, err := v.describeAtECS(ctx, ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		if found == nil { // deleted at ECS itself
+			left = append(left, ref)
+			continue
+		}
+		_, err = answer.Edit(out, func(o answer.Object) error {
+			definition := o.Object("taskDefinition")
+			setDeregistered(definition, d)
+			shown = append(shown, map[string]any(definition))
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return shown, left, nil
+}
+
+// describeAtECS describes a revision as ECS has it. found is nil if ECS refuses to describe it.
+func (v *definitionView) describeAtECS(
+	ctx context.Context, ref string,
+) (out []byte, found *types.TaskDefinition, err error) {
+	body, err := json.Marshal(map[string]string{"taskDefinition": ref})
+	if err != nil {
+		return nil, nil, err
+	}
+	status, out, err := v.upstream.Forward(ctx, "DescribeTaskDefinition", body)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("asking ECS for task definition %s: %w", ref, err)
+	case status == http.StatusBadRequest && cluster.ErrorCode(decodeError(status, out)) == cluster.CodeClient:
+		return nil, nil, nil
+	case status != http.StatusOK:
+		return nil, nil, decodeError(status, out)
+	}
+	found, err = readDefinition(out)
+	return out, found, err
+}
+
+// readDefinition reads the task definition in an answer of DescribeTaskDefinition.
+func readDefinition(body []byte) (*types.TaskDefinition, error) {
+	var out ecs.DescribeTaskDefinitionOutput
+	if err := awsjson.DecodeAnswer(body, &out); err != nil {
+		return nil, err
+	}
+	if out.TaskDefinition == nil {
+		return nil, errors.New("reading a task definition: ECS answers with none")
+	}
+	return out.TaskDefinition, nil
+}
+
+// showDeregistered returns the description of a revision as it is after its deregistration.
+func showDeregistered(body []byte, d *operation.Deregistration) ([]byte, error) {
+	return answer.Edit(body, func(o answer.Object) error {
+		if definition := o.Object("taskDefinition"); definition != nil {
+			setDeregistered(definition, d)
+		}
+		return nil
+	})
+}
+
+func setDeregistered(definition answer.Object, d *operation.Deregistration) {
+	definition["status"] = string(statusOf(d))
+	definition["deregisteredAt"] = unixSeconds(d.At)
+	if !d.DeleteAt.IsZero() {
+		definition["deleteRequestedAt"] = unixSeconds(d.DeleteAt)
+	}
+}
+
+// unixSeconds returns a time as the protocol has it, in seconds since 1970.
+func unixSeconds(t time.Time) json.Number {
+	return json.Number(strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64))
+}
+
+// statusOf returns what ECS would show of the revision.
+func statusOf(d *operation.Deregistration) types.TaskDefinitionStatus {
+	if d.DeleteAt.IsZero() {
+		return types.TaskDefinitionStatusInactive
+	}
+	return types.TaskDefinitionStatusDeleteInProgress
+}
+
+// findDeregistration returns the one of the revision (family:revision), or nil.
+func findDeregistration(deferred []*operation.Deregistration, name string) *operation.Deregistration {
+	for _, d := range deferred {
+		if d.Name() == name {
+			return d
+		}
+	}
+	return nil
+}
