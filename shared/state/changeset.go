@@ -15,17 +15,19 @@ import (
 // instead of reading everything anew.
 type ChangeSet struct {
 	cluster.Head
-	Batch   int64     `json:"b"`
-	Version int64     `json:"v"` // the placement version after the batch
-	At      time.Time `json:"at"`
+	Batch   int64 `json:"b"`
+	Version int64 `json:"v"` // the placement version after the batch
+	// ClusterCreatedAt is when the cluster was created. Sets of one that had its name before may be left.
+	ClusterCreatedAt time.Time `json:"ca"`
+	At               time.Time `json:"at"` // when the batch ended
 	// Packed has the rows and the keys of rows that are gone, see [ChangeSet.Unpack].
 	Packed string `json:"tk,omitempty"`
-	// Omitted says that the batch changed more than it is worth to write down, or that sets cannot
-	// have all that placement knew after it.
+	// Omitted says that the set has no rows although the batch was about some: they are too many, or
+	// placement has read the cluster anew, and knows of changes that no set has.
 	Omitted bool `json:"om,omitempty"`
 }
 
-// changeSetAge is how long a set is kept: for some of managed scaling's looks.
+// changeSetAge is how long a set is kept: for ten of managed scaling's looks.
 const changeSetAge = 10 * time.Minute
 
 // maxSetBytes bounds what a set packs. A row of DynamoDB has at most 400 KB.
@@ -45,11 +47,12 @@ type Change struct {
 	Row Row
 }
 
-// NewChangeSet returns the set of a batch, without rows. now is when the batch ended.
-func NewChangeSet(clusterName string, batch, version int64, now time.Time) *ChangeSet {
+// NewChangeSet returns the set of a batch, without rows. of is the cluster after the batch, now when
+// that ended.
+func NewChangeSet(of Meta, batch int64, now time.Time) *ChangeSet {
 	return &ChangeSet{
-		Head:  cluster.Head{Cluster: clusterName, Expires: now.Add(changeSetAge).Unix()},
-		Batch: batch, Version: version, At: now.UTC(),
+		Head:  cluster.Head{Cluster: of.Cluster, Expires: now.Add(changeSetAge).Unix()},
+		Batch: batch, Version: of.Version, ClusterCreatedAt: of.CreatedAt, At: now.UTC(),
 	}
 }
 
@@ -107,9 +110,14 @@ func (s *ChangeSet) Unpack() (changes []Change, err error) {
 	return changes, nil
 }
 
-// ChangeSetsAfter returns the range of a cluster's sets of batches after one.
-func ChangeSetsAfter(clusterName string, batch int64) Range {
-	return Range{Cluster: clusterName, From: changeSetSort(batch + 1), To: PrefixChangeSet + "\xff"}
+// ChangeSetKey names the set of a batch.
+func ChangeSetKey(clusterName string, batch int64) Key {
+	return Key{clusterName, fmt.Sprintf("%s%019d", PrefixChangeSet, batch)}
 }
 
-func changeSetSort(batch int64) string { return fmt.Sprintf("%s%019d", PrefixChangeSet, batch) }
+// ChangeSetsAfter returns the range of a cluster's sets of batches after one, at most so many.
+func ChangeSetsAfter(clusterName string, batch int64, most int) Range {
+	return Range{
+		Cluster: clusterName, From: ChangeSetKey(clusterName, batch+1).Sort, To: PrefixChangeSet + "\xff", Limit: most,
+	}
+}

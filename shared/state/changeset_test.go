@@ -13,13 +13,14 @@ import (
 
 func TestChangeSet(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	of := state.Meta{Head: cluster.Head{Cluster: "prod"}, Version: 9, CreatedAt: now.Add(-time.Hour)}
 	gone := state.InstanceKey("prod", "b")
 	instance := &cluster.Instance{Head: cluster.Head{Cluster: "prod", Rev: 3}, ID: "a", Status: cluster.InstanceActive}
 	task := &cluster.Task{Head: cluster.Head{Cluster: "prod", Rev: 2}, TaskSpec: cluster.TaskSpec{Owner: "o", ID: "t"}}
 	changes := []state.Change{{Key: gone}, {Key: state.KeyOf(task), Row: task}, {Key: state.KeyOf(instance), Row: instance}}
 
 	t.Run("GivesBackItsRows", func(t *testing.T) {
-		set := state.NewChangeSet("prod", 7, 9, now)
+		set := state.NewChangeSet(of, 7, now)
 		if err := set.Pack(changes); err != nil {
 			t.Fatal(err)
 		}
@@ -28,12 +29,13 @@ func TestChangeSet(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
-		if set.Omitted || set.Expires != now.Add(10*time.Minute).Unix() || !set.At.Equal(now) {
+		if set.Omitted || set.Expires != now.Add(10*time.Minute).Unix() || !set.At.Equal(now) || set.Version != 9 ||
+			!set.ClusterCreatedAt.Equal(of.CreatedAt) {
 			t.Errorf("the set is %+v", set)
 		}
 	})
 	t.Run("IsEmptyWithoutRows", func(t *testing.T) {
-		set := state.NewChangeSet("prod", 7, 9, now)
+		set := state.NewChangeSet(of, 7, now)
 		if got, err := set.Unpack(); err != nil || got != nil {
 			t.Errorf("got %v, %v", got, err)
 		}
@@ -45,7 +47,7 @@ func TestChangeSet(t *testing.T) {
 			other.ID = fmt.Sprintf("%016x%016x%016x%016x%d", rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64(), n)
 			large = append(large, state.Change{Key: state.KeyOf(&other), Row: &other})
 		}
-		set := state.NewChangeSet("prod", 7, 9, now)
+		set := state.NewChangeSet(of, 7, now)
 		if err := set.Pack(large[:2000]); err != nil || set.Omitted || set.Packed == "" {
 			t.Errorf("of 2000 tasks: omitted %v, %v", set.Omitted, err)
 		}
@@ -55,22 +57,22 @@ func TestChangeSet(t *testing.T) {
 	})
 	t.Run("HasNoOtherRows", func(t *testing.T) {
 		s := &cluster.Service{Head: cluster.Head{Cluster: "prod"}}
-		set := state.NewChangeSet("prod", 7, 9, now)
+		set := state.NewChangeSet(of, 7, now)
 		if err := set.Pack([]state.Change{{Key: state.KeyOf(s), Row: s}}); err == nil {
 			t.Error("a service is packed")
 		}
 	})
 	t.Run("RangeBeginsAfterABatch", func(t *testing.T) {
-		r := state.ChangeSetsAfter("prod", 9)
+		r := state.ChangeSetsAfter("prod", 9, 100)
 		for batch, want := range map[int64]bool{1: false, 9: false, 10: true, 100: true} {
-			sort := state.KeyOf(state.NewChangeSet("prod", batch, 0, now)).Sort
+			sort := state.KeyOf(state.NewChangeSet(of, batch, now)).Sort
 			if is := r.From <= sort && sort < r.To; is != want {
 				t.Errorf("batch %d is in the range after 9: %v", batch, is)
 			}
 		}
 	})
 	t.Run("SaysWhatIsBroken", func(t *testing.T) {
-		set := state.NewChangeSet("prod", 7, 9, now)
+		set := state.NewChangeSet(of, 7, now)
 		set.Packed = "no base64"
 		if _, err := set.Unpack(); err == nil {
 			t.Error("broken text is unpacked")

@@ -35,7 +35,7 @@ func KeyOf(row Row) Key {
 	case *Checkpoint:
 		return Key{r.Cluster, PrefixCheckpoint}
 	case *ChangeSet:
-		return Key{r.Cluster, changeSetSort(r.Batch)}
+		return ChangeSetKey(r.Cluster, r.Batch)
 	case *Bucket:
 		return Key{Directory, PrefixBucket + r.Name}
 	case *AccountSettings:

@@ -51,7 +51,8 @@ func changeSets() []string {
 	kind := "changes# *state.ChangeSet"
 	fields := []string{kind}
 	for _, name := range []string{
-		"Head", "Head.Cluster", "Head.Rev", "Head.Stamp", "Head.Expires", "Batch", "Version", "At", "Packed", "Omitted",
+		"Head", "Head.Cluster", "Head.Rev", "Head.Stamp", "Head.Expires", "Batch", "Version", "ClusterCreatedAt", "At", "Packed",
+		"Omitted",
 	} {
 		fields = append(fields, kind+"."+name)
 	}

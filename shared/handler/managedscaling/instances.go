@@ -64,7 +64,7 @@ func (h *Handler) newObserver() *observe.Observer {
 // may not have seen the change by then.
 func (h *Handler) refreshInstances(ctx context.Context, clusterName string, ids []string) error {
 	if known := h.readings[clusterName]; known != nil && len(ids) > 0 {
-		known.isRefreshed = true
+		known.hasStaleInstances = true
 	}
 	return h.newObserver().RefreshInstances(ctx, h.ECS, clusterName, ids)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/state"
 )
 
@@ -20,18 +21,27 @@ type reading struct {
 	seen, batch, version int64
 	readAt               time.Time // when everything was read
 	changedAt            time.Time // when the last batch ended whose set was applied; zero for none
-	// isRefreshed says that instances have been recorded since: placement may not have seen that yet.
-	isRefreshed bool
-	rows        []state.Row
-	index       map[state.Key]int // in rows
+	// hasStaleInstances says that managed scaling itself has recorded instances since: placement may not
+	// have seen that yet.
+	hasStaleInstances bool
+	rows              []state.Row
+	index             map[state.Key]int // in rows
+	// undefined are task definitions that are in no row: those of tasks that Berth has not started.
+	undefined map[string]bool
 }
 
-// maxReadingAge is how long a reading is used without another look at everything. Placement may be
-// down.
-const maxReadingAge = 30 * time.Minute
-
-// maxLag is how old the last change set may be while placement is at a later batch.
-const maxLag = 10 * time.Second
+const (
+	// maxReadingAge is how long a reading is used without another look at everything. Placement may be
+	// down.
+	maxReadingAge = 30 * time.Minute
+	// maxLag is how old the last change set may be while placement is at a later batch. The set has the
+	// time of placement's clock: one that is wrong costs a read of everything, or a look that is late.
+	maxLag = 10 * time.Second
+	// maxSets and maxSetsBytes bound the change sets that one look applies, the latter as they are
+	// packed. To read everything costs no more.
+	maxSets      = 300
+	maxSetsBytes = 2 << 20
+)
 
 // readPlacement returns the instances, tasks and task definitions of a cluster. In a large cluster
 // these would be nearly all that a look costs. So they are read as a whole only if the last reading
@@ -52,8 +62,8 @@ func (p *pass) readPlacement(ctx context.Context, meta *state.Meta) ([]state.Row
 	}
 	known := p.readings[meta.Cluster]
 	isKnown := known != nil && known.createdAt.Equal(meta.CreatedAt) && !now.Before(known.readAt) &&
-		now.Sub(known.readAt) <= maxReadingAge
-	if isKnown && (batch > max(known.seen, known.batch) || meta.Version > known.version) {
+		now.Sub(known.readAt) <= maxReadingAge && batch-known.batch <= maxSets
+	if isKnown && !known.isComplete(batch, meta.Version) {
 		if isKnown, err = p.applyChangeSets(ctx, meta.Cluster, known); err != nil {
 			return nil, err
 		}
@@ -68,33 +78,44 @@ func (p *pass) readPlacement(ctx context.Context, meta *state.Meta) ([]state.Row
 			p.readings = map[string]*reading{}
 		}
 		p.readings[meta.Cluster] = known
-	case isWoken || known.isRefreshed:
+	case isWoken || known.hasStaleInstances:
 		instances, err := p.State.List(ctx, state.Prefix(meta.Cluster, state.PrefixInstance))
 		if err != nil {
 			return nil, fmt.Errorf("reading the instances of cluster %s: %w", meta.Cluster, err)
 		}
 		known.replaceInstances(instances)
-		known.isRefreshed = false
+		known.hasStaleInstances = false
 	}
 	return known.copyRows(now), nil
 }
 
-// isCurrent reports whether the reading will do for a decision at a batch and placement version. It
-// does if nothing has changed since; and if placement is at a batch now, it may be that of a few
-// seconds ago, unless a wake-up asks for what has been committed since.
-func (r *reading) isCurrent(batch, version int64, isWoken bool, now time.Time) bool {
-	isComplete := version <= r.version
-	if batch <= max(r.seen, r.batch) && isComplete {
-		return true
-	}
-	return now.Sub(r.changedAt).Abs() <= maxLag && (isComplete || !isWoken)
+// isComplete reports whether nothing has changed since that placement would have seen at this batch
+// and version.
+func (r *reading) isComplete(batch, version int64) bool {
+	return batch <= max(r.seen, r.batch) && version <= r.version
 }
 
-// readWhole reads everything. The batch may be one that placement is at, so its changes are to come.
+// isCurrent reports whether the reading will do for a decision. If placement is at a batch just now,
+// that of a few seconds ago does, but not where a wake-up asks for what is new. Nor does it if the
+// instances are to be read: who sees that an instance is marked as released must see all tasks that
+// were placed there before (package scaling, "A release takes two decisions").
+func (r *reading) isCurrent(batch, version int64, isWoken bool, now time.Time) bool {
+	return r.isComplete(batch, version) ||
+		!isWoken && !r.hasStaleInstances && now.Sub(r.changedAt).Abs() <= maxLag
+}
+
+// readWhole reads everything. If placement is at the batch still, its changes are to come.
 func (p *pass) readWhole(ctx context.Context, meta *state.Meta, batch int64) (*reading, error) {
 	r := &reading{
 		createdAt: meta.CreatedAt, seen: batch, batch: batch - 1, version: meta.Version, readAt: p.Clock.Now(),
-		index: map[state.Key]int{},
+		index: map[state.Key]int{}, undefined: map[string]bool{},
+	}
+	ended, err := p.State.Get(ctx, state.ChangeSetKey(meta.Cluster, batch))
+	if err != nil {
+		return nil, fmt.Errorf("reading the last change set of cluster %s: %w", meta.Cluster, err)
+	}
+	if set, ok := ended.(*state.ChangeSet); ok && set != nil && set.ClusterCreatedAt.Equal(meta.CreatedAt) {
+		r.batch, r.changedAt = set.Batch, set.At
 	}
 	for _, of := range []state.Range{
 		state.Prefix(meta.Cluster, state.PrefixInstance),
@@ -111,21 +132,24 @@ func (p *pass) readWhole(ctx context.Context, meta *state.Meta, batch int64) (*r
 	return r, nil
 }
 
-// applyChangeSets applies the sets of batches that have ended since. It reports false if one is
-// missing or omits its rows.
+// applyChangeSets applies the sets of batches that have ended since. It reports false if everything
+// has to be read: a set is missing, omits its rows or cannot be read, or there are too many.
 func (p *pass) applyChangeSets(ctx context.Context, clusterName string, r *reading) (bool, error) {
 	sets, err := state.ListRows[*state.ChangeSet](
-		ctx, p.State, state.ChangeSetsAfter(clusterName, r.batch), "change sets")
+		ctx, p.State, state.ChangeSetsAfter(clusterName, r.batch, maxSets), "change sets")
 	if err != nil {
 		return false, err
 	}
+	size := 0
 	for _, set := range sets {
-		if set.Batch != r.batch+1 || set.Omitted {
+		size += len(set.Packed)
+		if set.Batch != r.batch+1 || set.Omitted || !set.ClusterCreatedAt.Equal(r.createdAt) || size > maxSetsBytes {
 			return false, nil
 		}
 		changes, err := set.Unpack()
 		if err != nil {
-			return false, err
+			handler.Logger(p.Log).Warn("a change set is not used", "cluster", clusterName, "error", err)
+			return false, nil
 		}
 		for _, c := range changes {
 			if c.Row == nil {
@@ -197,9 +221,10 @@ func (r *reading) copyRows(now time.Time) []state.Row {
 	return out
 }
 
-// loadDefinitions reads the task definitions of services and waiting tasks that the snapshot lacks: a
-// reading may be older than they are.
+// loadDefinitions reads the task definitions of services and of Berth's own tasks that the snapshot
+// lacks: a reading may be older than they are.
 func (r *round) loadDefinitions(ctx context.Context) error {
+	known := r.pass.readings[r.of.Cluster]
 	var names []string
 	for _, s := range r.snap.Services {
 		for _, revision := range s.Revisions() {
@@ -207,22 +232,25 @@ func (r *round) loadDefinitions(ctx context.Context) error {
 		}
 	}
 	for t := range r.snap.Tasks() {
-		names = append(names, t.TaskDefinition)
+		if !t.Foreign && !t.HasEnded() && r.snap.Definitions[t.TaskDefinition] == nil {
+			names = append(names, t.TaskDefinition)
+		}
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if name == "" || r.snap.Definitions[name] != nil {
+		if r.snap.Definitions[name] != nil || known.undefined[name] {
 			continue
 		}
-		key := state.TaskDefinitionKey(r.of.Cluster, name)
-		row, err := r.State.Get(ctx, key)
+		row, err := r.State.Get(ctx, state.TaskDefinitionKey(r.of.Cluster, name))
 		if err != nil {
 			return fmt.Errorf("reading task definition %s: %w", name, err)
 		}
-		if row != nil {
-			r.snap.Put(row)
-			r.pass.readings[r.of.Cluster].put(row)
+		if row == nil {
+			known.undefined[name] = true
+			continue
 		}
+		r.snap.Put(row)
+		known.put(row)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 // those that it has written.
 type batchRows struct {
 	keys map[state.Key]bool
-	// isLoaded says that the cluster was read anew. What the snapshot has then, no set may have: it was
-	// committed by a batch that has not ended, or its record was lost.
-	isLoaded bool
+	// wasReloaded says that the cluster was read anew. The snapshot may have changes that no set has: those
+	// of a batch that has not ended, or whose record was lost.
+	wasReloaded bool
 }
 
 func rowsOf(records []state.Record) *batchRows {
@@ -32,31 +32,34 @@ func (b *batchRows) add(key state.Key) {
 	}
 }
 
-// omittedShare is the share of a cluster's rows, one in so many, above which a batch's rows are left
-// out of its change set. To write them costs about three times as much as to read them, and many
-// batches may come between two readings.
-const omittedShare = 50
+// A set omits its rows if there are more than minOmittedRows, and more than one in omittedShare of the
+// cluster's. To write a row costs about three times as much as to read it, and many batches may come
+// between two of managed scaling's looks.
+const (
+	minOmittedRows = 50
+	omittedShare   = 100
+)
 
-// announceChanges writes the batch's change set, from which managed scaling learns what has changed.
+// writeChangeSet writes the batch's change set, from which managed scaling learns what has changed.
 // If that fails, managed scaling misses the batch and reads the cluster anew, so an error is only
 // logged.
-func (h *Handler) announceChanges(ctx context.Context, warm *decide.WarmSnapshot, batch *batchRows) {
+func (h *Handler) writeChangeSet(ctx context.Context, warm *decide.WarmSnapshot, batch *batchRows) {
 	snap := warm.Snap
 	size := len(snap.Instances) + snap.TaskCount()
 	if snap.ProvidedInstances() == 0 || size < h.Settings.ChangeSetsFrom {
 		return
 	}
-	name := snap.Meta.Cluster
-	set := state.NewChangeSet(name, warm.Batch, snap.Meta.Version, h.Clock.Now())
-	set.Omitted = batch.isLoaded || len(batch.keys) > max(omittedShare, size/omittedShare)
+	log := handler.Logger(h.Log).With("cluster", snap.Meta.Cluster, "batch", warm.Batch)
+	set := state.NewChangeSet(snap.Meta, warm.Batch, h.Clock.Now())
+	set.Omitted = batch.wasReloaded || len(batch.keys) > max(minOmittedRows, size/omittedShare)
 	if !set.Omitted {
 		if err := set.Pack(changesOf(warm, batch.keys)); err != nil {
-			handler.Logger(h.Log).Error("changes are not announced", "cluster", name, "error", err)
+			log.Error("there is no change set", "error", err)
 			return
 		}
 	}
 	if _, err := h.State.Write(ctx, state.Write{Put: set, Any: true}); err != nil {
-		handler.Logger(h.Log).Warn("changes are not announced", "cluster", name, "error", err)
+		log.Warn("there is no change set", "error", err)
 	}
 }
 

@@ -83,7 +83,7 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	if slices.ContainsFunc(records, isOverdueSweepRow) {
 		delete(h.warm, name)
 	}
-	known := h.warm[name]
+	warmBefore := h.warm[name]
 	warm, err := h.claimSnapshot(ctx, name)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	warm.Snap.DropExpired(begin)
 	changes := warm.ObserveRecords(records)
 	rows := rowsOf(records)
-	rows.isLoaded = warm != known
+	rows.wasReloaded = warm != warmBefore
 	for races := range state.MaxRaces {
 		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {
 			return err
@@ -118,13 +118,13 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 				return err
 			}
 			warm = decide.NewWarmSnapshot(snap)
-			warm.Batch, rows.isLoaded = batch, true
+			warm.Batch, rows.wasReloaded = batch, true
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		h.announceChanges(ctx, warm, rows)
+		h.writeChangeSet(ctx, warm, rows)
 		h.warm[name] = warm
 		return nil
 	}

@@ -2,16 +2,19 @@ package invariant
 
 import (
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
 )
 
-// announcements checks that change sets have every task which placement lets wait or places: whoever
-// applies the sets of all batches up to a placement version knows the tasks of that version.
-type announcements struct {
-	batch   int64 // of the last set in sequence
-	version int64
+// A changeSetReader reads change sets as managed scaling does, and checks that those of all batches up to
+// a placement version have each task that was written with that version: one that waits, was placed, or
+// is to stop.
+type changeSetReader struct {
+	createdAt time.Time // of the cluster
+	batch     int64     // of the last set in sequence
+	version   int64
 	// later are the sets that came before an earlier batch's.
 	later map[int64]*state.ChangeSet
 	// open are tasks that no set in sequence has had, with the placement version that came with them.
@@ -23,22 +26,27 @@ const maxMissing = 2
 
 // checkChangeSets applies the records of one commit.
 func (c *Checker) checkChangeSets(records []state.Record) {
-	a := &c.announced
+	a := &c.changeSets
 	var version int64
 	for _, r := range records {
 		if meta, ok := r.New.(*state.Meta); ok {
 			version = meta.Version
+			if !meta.CreatedAt.Equal(a.createdAt) {
+				*a = changeSetReader{
+					createdAt: meta.CreatedAt, later: map[int64]*state.ChangeSet{}, open: map[state.Key]int64{},
+				}
+			}
 		}
 	}
 	for _, r := range records {
 		switch row := r.New.(type) {
 		case *cluster.Task:
 			old, _ := r.Old.(*cluster.Task)
-			if version > 0 && (old == nil || old.Instance != row.Instance) {
+			if version > 0 && (old == nil || old.Instance != row.Instance || old.Desired != row.Desired) {
 				a.open[r.Key] = version
 			}
 		case *state.ChangeSet:
-			if row.Batch > a.batch { // otherwise it comes too late for who reads on from here
+			if row.Batch > a.batch && row.ClusterCreatedAt.Equal(a.createdAt) { // or it comes too late
 				a.later[row.Batch] = row
 			}
 		}
@@ -59,7 +67,7 @@ func (c *Checker) checkChangeSets(records []state.Record) {
 }
 
 // restart begins anew, as a reader does who reads everything.
-func (a *announcements) restart() {
+func (a *changeSetReader) restart() {
 	for batch := range a.later {
 		a.batch = max(a.batch, batch)
 	}
@@ -74,13 +82,13 @@ func (c *Checker) checkChangeSet(set *state.ChangeSet) {
 		return
 	}
 	for _, change := range changes {
-		delete(c.announced.open, change.Key)
+		delete(c.changeSets.open, change.Key)
 	}
 	var missing []string
-	for key, version := range c.announced.open {
-		if version <= c.announced.version {
+	for key, version := range c.changeSets.open {
+		if version <= c.changeSets.version {
 			missing = append(missing, key.Sort)
-			delete(c.announced.open, key)
+			delete(c.changeSets.open, key)
 		}
 	}
 	if slices.Sort(missing); len(missing) > 0 {

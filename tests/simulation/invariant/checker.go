@@ -55,7 +55,7 @@ type Checker struct {
 	ClockSkew time.Duration
 	// specChangedAt is when a service's spec last changed, by short key.
 	specChangedAt map[string]time.Time
-	announced     announcements
+	changeSets    changeSetReader
 }
 
 // NewChecker returns a checker for one cluster. It calls cover for each point of coverage.
@@ -66,7 +66,6 @@ func NewChecker(clusterName string, now func() time.Time, cover func(coverage.Po
 		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{},
 		specChangedAt: map[string]time.Time{}, RequestedStops: map[string]bool{},
 		placedAt: map[string]time.Time{}, unprotectedAt: map[string]time.Time{},
-		announced: announcements{later: map[int64]*state.ChangeSet{}, open: map[state.Key]int64{}},
 	}
 }
 

@@ -123,12 +123,12 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 	mustGo := stopping.Revision != s.Deployment.ID || stopping.MustLeave || stopping.MustMove ||
 		stopping.IsUnhealthy(ModelService(s), c.now()) && c.TrustsHealth()
 	// A task that has to leave may stop first if its replacement cannot start first.
-	if activeCount < s.Desired && !mustGo && settled && !c.wasJustMoved(now) {
+	isLost := c.isLost(old, c.latestClock())
+	if activeCount < s.Desired && !mustGo && !isLost && settled && !c.wasJustMoved(now) {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, activeCount,
 			s.Desired)
 	}
-	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && settled && healthyCount < least &&
-		!c.isLost(old, c.latestClock()) {
+	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && settled && healthyCount < least && !isLost {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID,
 			s.Name, healthyCount, least)
 	}
