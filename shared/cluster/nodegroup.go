@@ -387,8 +387,8 @@ type SurplusRemoval struct {
 	ReleasingSince time.Time `json:"un,omitzero"`
 	AbandonedNodes []string  `json:"ab,omitempty"`
 	// SizesReason is why the group keeps sizes other than the original ones although nothing failed
-	// (N5). FinalSizes has the sizes that it keeps, FinalScaleOuts the ScaleOuts of the group's
-	// provider at that time; nil if unknown, as in rows of earlier versions.
+	// (N5). FinalSizes has the sizes that it keeps, nil if the group was deleted. FinalScaleOuts has
+	// the ScaleOuts of the group's provider at that time. Both are nil in rows of earlier versions.
 	SizesReason    string `json:"sd,omitempty"`
 	FinalSizes     *Sizes `json:"fi,omitempty"`
 	FinalScaleOuts *int   `json:"fs,omitempty"`

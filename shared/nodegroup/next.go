@@ -91,7 +91,7 @@ func (t transition) applyTo(u *cluster.Update, v *view) {
 	case len(t.errors) > 0:
 		failUpdate(u, v, t.errors...)
 	case t.end != "":
-		endUpdate(u, v.group.Sizes, new(v.group.ScaleOuts), t.end, v.now)
+		endUpdate(u, new(v.group.Sizes), new(v.group.ScaleOuts), t.end, v.now)
 	case t.enter != "":
 		if t.enter == cluster.PhaseUpgrade {
 			u.RequiredNodes = v.countInService()

@@ -50,7 +50,7 @@ func abandonRefused(u *cluster.Update, v *view) bool {
 	}
 	for _, id := range refused {
 		u.AbandonedNodes = append(u.AbandonedNodes, id)
-		u.Errors = append(u.Errors, cluster.UpdateError{
+		addError(u, cluster.UpdateError{
 			Code: cluster.OperationNotPermitted, Resources: []string{id},
 			Message: fmt.Sprintf("Node %s cannot be put back into service: ECS refuses%s", id, refusalOf(u, id)),
 		})
