@@ -358,6 +358,9 @@ type NodeReplacement struct {
 	Refusals map[string]string `json:"rf,omitempty"`
 	// Removals has the nodes that are being taken out of service.
 	Removals []NodeRemoval `json:"wo,omitempty"`
+	// DrainedNodes has the EC2 instance ids of the group's nodes that the update has asked ECS to
+	// drain. The others that are DRAINING were drained by somebody else.
+	DrainedNodes []string `json:"dr,omitempty"`
 	// ByDomain is set if the nodes have upgrade domains (N7).
 	// CurrentDomain is the one being replaced, DomainReplacedAt when its last node was replaced.
 	ByDomain         bool      `json:"bd,omitempty"`

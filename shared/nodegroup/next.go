@@ -44,6 +44,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 		recordOwnMaxima(next, actions)
 		next.WaitingFor = phases[next.Phase].waitingFor(next, v)
 	}
+	recordDrained(next, v, actions)
 	recordAsked(next, v, actions)
 	forgetPassedDenials(next, v, actions)
 	if reflect.DeepEqual(u, next) {

@@ -104,6 +104,11 @@ func undoActions(u *cluster.Update, v *view) (actions []Action) {
 	return actions
 }
 
+// IsDrainedBy reports whether the node is DRAINING because an update that has ended has drained it.
+func IsDrainedBy(u *cluster.Update, node *cluster.Instance) bool {
+	return node.Status == cluster.InstanceDraining && slices.Contains(u.DrainedNodes, node.EC2InstanceID)
+}
+
 // HasStaleMark reports whether the node still has the mark of an update that has ended, and ECS has not
 // refused to remove it.
 func HasStaleMark(u *cluster.Update, node *cluster.Instance) bool {

@@ -25,7 +25,7 @@ func cloneUpdate(u *cluster.Update) *cluster.Update {
 	c.KnownMaxima, c.Refusals = slices.Clone(u.KnownMaxima), maps.Clone(u.Refusals)
 	c.RetainedNodes, c.RetainedReasons = slices.Clone(u.RetainedNodes), slices.Clone(u.RetainedReasons)
 	c.AbandonedNodes, c.Asked = slices.Clone(u.AbandonedNodes), slices.Clone(u.Asked)
-	c.Denied = slices.Clone(u.Denied)
+	c.Denied, c.DrainedNodes = slices.Clone(u.Denied), slices.Clone(u.DrainedNodes)
 	return &c
 }
 
