@@ -603,6 +603,7 @@ var fullerAnswers = map[string][]string{
 		".clusters.runningTasksCount", ".clusters.pendingTasksCount", ".clusters.attachments",
 		".clusters.attachmentsStatus",
 	},
+	"DescribeClusterConfiguration": {".revision"},
 	"DescribeNodegroup": {".nodegroup.releaseVersion", ".nodegroup.capacityType", ".nodegroup.diskSize"},
 	// The simulated AWS describes more of both.
 	"Action=DescribeTargetGroups&Version=2015-12-01":      {""},
