@@ -191,7 +191,8 @@ func describeMistake(err error) string {
 	var wrong *kong.ParseError
 	m := unknownFormat.FindStringSubmatch(err.Error())
 	if m == nil || !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
-		return notANumber.ReplaceAllString(keepNear(err.Error()), "$1 is $2, expected a whole number") + nearestValue(err)
+		text := notANumber.ReplaceAllString(err.Error(), "$1 is $2, expected a whole number")
+		return keepNear(text) + nearestValue(err)
 	}
 	for _, f := range wrong.Context.Selected().Flags {
 		switch {

@@ -1,7 +1,6 @@
 package handler_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -583,39 +582,6 @@ func TestDispatch_Due(t *testing.T) {
 			t.Fatalf("again: %v", again)
 		}
 	})
-	drained := func(t *testing.T) (*world, *outboxReads) {
-		w := newWorld(t)
-		w.instances("i", 1, 4096, 8192)
-		w.dispatchAsleep = true
-		w.create("web", "web", 1)
-		w.pump()
-		w.act, w.dispatchAsleep = nil, false
-		put(w, state.DueOutbox, "", 0)
-		reads := &outboxReads{Store: w.store}
-		w.dispatch.State = reads
-		return w, reads
-	}
-	wake := []byte(`{"cluster":"prod"}`)
-	t.Run("OfAnOutboxStaysUntilADrainSucceeds", func(t *testing.T) {
-		w, reads := drained(t)
-		reads.before = func() error { return errStore }
-		want(t, "again", fmt.Sprint(w.dispatch.HandleMessages(ctx, messages(wake))), "[m0]")
-		wantCount(t, "due rows after a failure", w.dues(), 1)
-		reads.before = nil
-		want(t, "again", fmt.Sprint(w.dispatch.HandleMessages(ctx, messages(wake))), "[]")
-		wantCount(t, "due rows", w.dues(), 0)
-		w.pump()
-		w.agree(t, 1)
-	})
-	t.Run("OfAnOutboxStaysIfItIsWrittenAnew", func(t *testing.T) {
-		w, reads := drained(t)
-		reads.before = func() error {
-			put(w, state.DueOutbox, "", 0)
-			return nil
-		}
-		want(t, "again", fmt.Sprint(w.dispatch.HandleMessages(ctx, messages(wake))), "[]")
-		wantCount(t, "due rows", w.dues(), 1)
-	})
 	t.Run("DeliversAgainWhatFailed", func(t *testing.T) {
 		w := newWorld(t)
 		put(w, state.DueService, "x", 0)
@@ -626,21 +592,6 @@ func TestDispatch_Due(t *testing.T) {
 			t.Fatalf("again: %v", again)
 		}
 	})
-}
-
-// outboxReads is a store in which something happens before the outbox is read.
-type outboxReads struct {
-	state.Store
-	before func() error
-}
-
-func (s *outboxReads) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	if strings.HasPrefix(r.From, state.PrefixOutbox) && s.before != nil {
-		if err := s.before(); err != nil {
-			return nil, err
-		}
-	}
-	return s.Store.List(ctx, r)
 }
 
 func TestDispatch_Recheck(t *testing.T) {

@@ -38,8 +38,8 @@ func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Config
 			return err
 		}
 		if c.Rev != 0 && c.Rev != old.Rev+1 {
-			return cluster.Errorf(cluster.CodeConflict, "The configuration of cluster %s is at revision %d, not %d: it "+
-				"has changed. Read it again.", c.Cluster, old.Rev, c.Rev-1)
+			return cluster.Errorf(cluster.CodeConflict, "The configuration of cluster %s is at revision %d, not %d: "+
+				"it has changed. Read it again.", c.Cluster, old.Rev, c.Rev-1)
 		}
 		return state.TryNarrowing(ctx, a.State, c.Cluster, a.Clock.Now(), func(stamp int64) ([]state.Write, error) {
 			next := *c
