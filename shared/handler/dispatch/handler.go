@@ -69,7 +69,7 @@ func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (re
 
 // drainOrRetry drains an outbox, and schedules another try in a second if that fails.
 func (h *Handler) drainOrRetry(ctx context.Context, name string) {
-	if err := h.drainOutbox(ctx, name, 0); err != nil {
+	if _, err := h.drainOutbox(ctx, name, 0); err != nil {
 		handler.Logger(h.Log).Error("draining the outbox", "cluster", name, "error", err)
 		if err := h.scheduleDrain(ctx, name, time.Second, 0); err != nil {
 			handler.Logger(h.Log).Error("scheduling the next round", "cluster", name, "error", err)
@@ -169,13 +169,14 @@ func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) e
 	if !drain {
 		return failed
 	}
-	if err := h.drainOutbox(ctx, name, idleRounds); err != nil {
-		return errors.Join(failed, err)
+	continues, err := h.drainOutbox(ctx, name, idleRounds)
+	if failed = errors.Join(failed, err); !continues {
+		return failed
 	}
 	return errors.Join(failed, h.deleteDrained(ctx, rows))
 }
 
-// deleteDrained deletes the due rows of a drain that has succeeded. One that was written anew meanwhile
+// deleteDrained deletes the due rows of a drain that has succeeded, or that another round continues. One that was written anew meanwhile
 // stays: it may be about outbox rows that the drain has not seen.
 func (h *Handler) deleteDrained(ctx context.Context, rows []*state.Due) error {
 	for _, d := range rows {
