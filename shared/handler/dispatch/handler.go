@@ -176,8 +176,8 @@ func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) e
 	return errors.Join(failed, h.deleteDrained(ctx, rows))
 }
 
-// deleteDrained deletes the due rows of a drain that has succeeded, or that another round continues. One that was written anew meanwhile
-// stays: it may be about outbox rows that the drain has not seen.
+// deleteDrained deletes the due rows of a drain that has succeeded, or that another round continues. One
+// that was written anew meanwhile stays: it may be about outbox rows that the drain has not seen.
 func (h *Handler) deleteDrained(ctx context.Context, rows []*state.Due) error {
 	for _, d := range rows {
 		if d.Kind != state.DueOutbox {
