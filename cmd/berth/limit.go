@@ -14,11 +14,13 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/whatif"
 	"berth/shared/choice"
+	"berth/shared/cluster"
 	"berth/shared/wire/berthapi"
 )
 
 // limitCommand shows and changes the limits of applications, which are in the cluster's configuration.
-// PutClusterConfiguration replaces that as a whole, so a change reads it first.
+// PutClusterConfiguration replaces that as a whole, so a change reads it first, and begins again if
+// somebody else has changed it since.
 type limitCommand struct {
 	clusterFlags
 	Application   string   `arg:"" optional:"" help:"Name of an application; all if it is missing."`
@@ -74,10 +76,9 @@ func (l *limitCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	var read berthapi.ConfigurationOutput
-	in := berthapi.ClusterInput{Cluster: l.Cluster}
-	if err := c.CallBerth(ctx, "DescribeClusterConfiguration", in, &read); err != nil {
-		return explainUnknownCluster(ctx, c, l.Cluster, err)
+	read, err := l.read(ctx, c)
+	if err != nil {
+		return err
 	}
 	configuration := read.Configuration
 	if _, had := configuration.Applications[l.Application]; !had && l.Application != "" {
@@ -86,13 +87,9 @@ func (l *limitCommand) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	if l.changes() {
-		l.change(configuration)
-		in := berthapi.PutConfigurationInput{Cluster: l.Cluster, Configuration: configuration}
-		var put berthapi.ConfigurationOutput
-		if err := c.CallBerth(ctx, "PutClusterConfiguration", in, &put); err != nil {
+		if configuration, err = l.put(ctx, c, read); err != nil {
 			return err
 		}
-		configuration = put.Configuration
 	}
 	shown := limits{map[string]berthapi.Application{}}
 	for name, a := range configuration.Applications {
@@ -104,6 +101,41 @@ func (l *limitCommand) Run(ctx context.Context, s *streams) error {
 		return json.NewEncoder(s.out).Encode(shown)
 	}
 	return l.print(s.out, shown.Applications)
+}
+
+// read returns the cluster's configuration as it is now.
+func (l *limitCommand) read(ctx context.Context, c *client.Client) (*berthapi.ConfigurationOutput, error) {
+	var read berthapi.ConfigurationOutput
+	in := berthapi.ClusterInput{Cluster: l.Cluster}
+	if err := c.CallBerth(ctx, "DescribeClusterConfiguration", in, &read); err != nil {
+		return nil, explainUnknownCluster(ctx, c, l.Cluster, err)
+	}
+	return &read, nil
+}
+
+// maxLimitTries bounds how often a change is tried while others change the same configuration. Of so
+// many commands at once, each succeeds.
+const maxLimitTries = 20
+
+// put changes the configuration that was read, and returns what it has become. If somebody else has
+// changed it since, it is read again. An installation of an earlier version has no revisions, and
+// replaces any configuration.
+func (l *limitCommand) put(
+	ctx context.Context, c *client.Client, read *berthapi.ConfigurationOutput,
+) (*berthapi.Configuration, error) {
+	for try := 1; ; try++ {
+		l.change(read.Configuration)
+		in := berthapi.PutConfigurationInput{Cluster: l.Cluster, Configuration: read.Configuration,
+			Revision: read.Revision}
+		var put berthapi.ConfigurationOutput
+		err := c.CallBerth(ctx, "PutClusterConfiguration", in, &put)
+		if err == nil || try == maxLimitTries || cluster.ErrorCode(err) != cluster.CodeConflict {
+			return put.Configuration, err
+		}
+		if read, err = l.read(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // checkName looks for the services of an application that the configuration does not name. To ask about one that

@@ -3,6 +3,12 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,4 +73,36 @@ func TestLimit(t *testing.T) {
 	await(raise + endpoint)
 	check(strings.TrimPrefix(strings.TrimSuffix(raise, " --endpoint "), "berth "), 0, "at most 40 in all")
 	await("Nothing is wrong in cluster default (2 instances, 1 service, 4 tasks).")
+}
+
+// Two changes at once both hold, whichever of them is written first: the second one begins again.
+func TestLimitsThatChangeAtOnce(t *testing.T) {
+	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--zones", "1", "--listen",
+		"127.0.0.1:0").waitForEndpoint()
+	target, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(endpoint string, args ...string) string {
+		t.Helper()
+		code, out, errs := berth(slices.Concat([]string{"limit"}, args, []string{"--endpoint", endpoint})...)
+		if code != 0 {
+			t.Errorf("berth limit %v: exit code %d, %s", args, code, errs)
+		}
+		return out
+	}
+	races, pass := 0, httputil.NewSingleHostReverseProxy(target)
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".PutClusterConfiguration") && races < 2 {
+			races++
+			limit(endpoint, fmt.Sprint("other-", races), "--maximum-nodes", "2")
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	defer between.Close()
+	limit(between.URL, "shop", "--maximum-nodes", "1")
+	if got, want := limit(endpoint), "Application other-1: at most 2 instances.\nApplication other-2: at most 2 "+
+		"instances.\nApplication shop: at most 1 instances.\n"; got != want {
+		t.Errorf("the limits are\n%swant\n%s", got, want)
+	}
 }

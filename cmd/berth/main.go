@@ -122,7 +122,7 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 	}
 	args = moveLeadingFlags(parser.Model.Node, args)
 	// Parse calls Validate, so that a wrong flag is found before anything is read or changed.
-	parsed, err := parser.Parse(args)
+	parsed, err := parseArguments(parser, args)
 	if code >= 0 {
 		return code // --help
 	}
@@ -131,6 +131,32 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 		return 2
 	}
 	return reportExitCode(parsed.Run(), ctx, stderr)
+}
+
+// negativeValue is how the parser refuses a negative number after a flag, which it takes for another flag.
+var negativeValue = regexp.MustCompile(`(--[a-z-]+)[^:]*: expected .* value but got "(-[0-9][^"]*)" \(short flag\)`)
+
+// parseArguments parses a command line, in which `--nodes -1` means `--nodes=-1`. Then Validate says which
+// numbers are possible.
+func parseArguments(parser *kong.Kong, args []string) (parsed *kong.Context, err error) {
+	for {
+		parsed, err = parser.Parse(args)
+		if err == nil {
+			return parsed, nil
+		}
+		m := negativeValue.FindStringSubmatch(err.Error())
+		if m == nil {
+			return parsed, err
+		}
+		at := 0
+		for at < len(args)-1 && !(args[at] == m[1] && args[at+1] == m[2]) {
+			at++
+		}
+		if at >= len(args)-1 {
+			return parsed, err
+		}
+		args = slices.Concat(args[:at], []string{m[1] + "=" + m[2]}, args[at+2:])
+	}
 }
 
 // newParser returns the parser of all commands.
@@ -153,6 +179,9 @@ func nearestValue(err error) string {
 	return choice.DidYouMean(m[2], strings.Split(strings.Trim(m[1], `"`), `","`))
 }
 
+// notANumber is how the parser refuses a value of a flag that takes a number.
+var notANumber = regexp.MustCompile(`(--[a-z-]+)[^:]*: expected a valid \d+ bit int but got (".*")$`)
+
 // unknownFormat is how the parser refuses a flag for the output's format that another command has.
 var unknownFormat = regexp.MustCompile(`^unknown flag (-o|--output|--json)\b`)
 
@@ -162,7 +191,8 @@ func describeMistake(err error) string {
 	var wrong *kong.ParseError
 	m := unknownFormat.FindStringSubmatch(err.Error())
 	if m == nil || !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
-		return keepNear(err.Error()) + nearestValue(err)
+		text := notANumber.ReplaceAllString(err.Error(), "$1 is $2, expected a whole number")
+		return keepNear(text) + nearestValue(err)
 	}
 	for _, f := range wrong.Context.Selected().Flags {
 		switch {

@@ -63,6 +63,9 @@ const (
 type Error struct {
 	Code    Code
 	Message string
+	// Resources names the tasks that a clientToken stands for already, in a ConflictException: by id,
+	// and as answered by ARN.
+	Resources []string
 }
 
 // Error returns the code and the message.

@@ -110,3 +110,21 @@ func TestIsAhead(t *testing.T) {
 		}
 	}
 }
+
+// A protection holds until its time, unless that is later than any protection may last: then a clock that
+// had jumped has stored it.
+func TestProtectionHolds(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for left, want := range map[time.Duration]bool{
+		-time.Hour: false, 0: false, time.Second: true, 2880 * time.Minute: true,
+		cluster.MaxProtection + cluster.MaxClockError: true, cluster.MaxProtection + cluster.MaxClockError + 1: false,
+	} {
+		p := &cluster.Protection{Until: now.Add(left)}
+		if p.IsActive(now) != want || p.ActiveUntil(now).IsZero() == want {
+			t.Errorf("with %s left it holds: %t, until %s", left, p.IsActive(now), p.ActiveUntil(now))
+		}
+	}
+	if none := (*cluster.Protection)(nil); none.IsActive(now) || !none.ActiveUntil(now).IsZero() {
+		t.Error("no protection holds")
+	}
+}

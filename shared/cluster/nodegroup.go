@@ -358,6 +358,9 @@ type NodeReplacement struct {
 	Refusals map[string]string `json:"rf,omitempty"`
 	// Removals has the nodes that are being taken out of service.
 	Removals []NodeRemoval `json:"wo,omitempty"`
+	// DrainedNodes has the EC2 instance ids of the group's nodes that the update has asked ECS to
+	// drain. The others that are DRAINING were drained by somebody else.
+	DrainedNodes []string `json:"dr,omitempty"`
 	// ByDomain is set if the nodes have upgrade domains (N7).
 	// CurrentDomain is the one being replaced, DomainReplacedAt when its last node was replaced.
 	ByDomain         bool      `json:"bd,omitempty"`
@@ -387,8 +390,8 @@ type SurplusRemoval struct {
 	ReleasingSince time.Time `json:"un,omitzero"`
 	AbandonedNodes []string  `json:"ab,omitempty"`
 	// SizesReason is why the group keeps sizes other than the original ones although nothing failed
-	// (N5). FinalSizes has the sizes that it keeps, FinalScaleOuts the ScaleOuts of the group's
-	// provider at that time; nil if unknown, as in rows of earlier versions.
+	// (N5). FinalSizes has the sizes that it keeps, nil if the group was deleted. FinalScaleOuts has
+	// the ScaleOuts of the group's provider at that time. Both are nil in rows of earlier versions.
 	SizesReason    string `json:"sd,omitempty"`
 	FinalSizes     *Sizes `json:"fi,omitempty"`
 	FinalScaleOuts *int   `json:"fs,omitempty"`

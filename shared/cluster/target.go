@@ -92,6 +92,22 @@ type Protection struct {
 	Until time.Time `json:"un"`
 }
 
+// MaxProtection is how long a protection may last (ECS API, UpdateTaskProtection: 2880 minutes).
+const MaxProtection = 48 * time.Hour
+
+// IsActive reports whether the protection holds now; nil does not.
+func (p *Protection) IsActive(now time.Time) bool {
+	return p != nil && RemainingWait(p.Until, now, MaxProtection) > 0
+}
+
+// ActiveUntil returns when the protection ends; zero if it does not hold now.
+func (p *Protection) ActiveUntil(now time.Time) time.Time {
+	if !p.IsActive(now) {
+		return time.Time{}
+	}
+	return p.Until
+}
+
 // Throttle says how the starts of a service's revisions are slowed down (S7). Only throttling
 // writes it.
 type Throttle struct {

@@ -24,10 +24,7 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 		in.Target = func(task string) *cluster.Target { return snap.Target(s.Short, task) }
 	}
 	in.ProtectedUntil = func(task string) time.Time {
-		if p := snap.Protection(s.Short, task); p != nil {
-			return p.Until
-		}
-		return time.Time{}
+		return snap.Protection(s.Short, task).ActiveUntil(view.now)
 	}
 	in.FitsEmptyInstance = func(name string) bool {
 		def, of := snap.Definitions[name], s

@@ -97,8 +97,5 @@ func (view *clusterView) providerOf(s *cluster.Service, t *cluster.Task) string 
 // protectedUntil returns when the task's scale-in protection expires, or zero if it has none now
 // (S5).
 func (view *clusterView) protectedUntil(t *cluster.Task) time.Time {
-	if p := view.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(view.now) {
-		return p.Until
-	}
-	return time.Time{}
+	return view.snap.Protection(t.Owner, t.ID).ActiveUntil(view.now)
 }

@@ -163,6 +163,10 @@ func TestAPI_Configuration(t *testing.T) {
 	want(t, "error", err, nil)
 	want(t, "buffer", c.Buffer["m"], 0.1)
 	want(t, "placement versions", w.version()-before, 2)
+	next := *c
+	next.Rev++
+	want(t, "error of the revision that was read", w.api.Configurations.PutConfiguration(ctx, &next), nil)
+	wantCode(t, w.api.Configurations.PutConfiguration(ctx, &next), cluster.CodeConflict, "is at revision 3, not 2")
 	_, err = w.api.Configurations.ClusterConfiguration(ctx, "nowhere")
 	wantCode(t, err, cluster.CodeClusterNotFound, "")
 }

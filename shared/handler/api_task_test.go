@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -75,6 +76,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		other.Params = "q"
 		_, _, err = w.api.Tasks.SubmitTasks(ctx, other)
 		wantCode(t, err, cluster.CodeConflict, "clientToken")
+		wantConflict(t, err, first)
 		started := spec
 		started.Kind, started.Instances = cluster.StartTask, []string{"i000"}
 		third, _, err := w.api.Tasks.SubmitTasks(ctx, started)
@@ -90,6 +92,10 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		other := spec
+		other.Params = "q"
+		_, _, err = w.api.Tasks.SubmitTasks(ctx, other)
+		wantConflict(t, err, first)
 		for range 2 { // before and after it was answered
 			second, _, err := w.api.Tasks.SubmitTasks(ctx, spec)
 			if err != nil {
@@ -443,4 +449,18 @@ func TestAPI_TaskTags(t *testing.T) {
 	want(t, "health", w.task(r.Tasks[0]).Health, cluster.Healthy)
 	wantCode(t, w.api.Tags.TagResource(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter,
 		"not found")
+}
+
+// wantConflict fails the test unless an error names the tasks.
+func wantConflict(t *testing.T, err error, tasks []*cluster.Task) {
+	t.Helper()
+	var conflict *cluster.Error
+	if !errors.As(err, &conflict) {
+		t.Fatalf("error %v", err)
+	}
+	var ids []string
+	for _, task := range tasks {
+		ids = append(ids, task.ID)
+	}
+	want(t, "tasks of the conflict", fmt.Sprint(conflict.Resources), fmt.Sprint(ids))
 }

@@ -168,6 +168,19 @@ func TestHealthCheck_Targets(t *testing.T) {
 		}
 		want(t, "targets", len(b.elb.groups[groupOne]), 2)
 	})
+	t.Run("FailedOnesAreRetriedAfterTheClockWentBack", func(t *testing.T) {
+		b := newBalanced(t, 1, inGroup(groupOne))
+		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings[1].HostPort = 0
+		b.asks(state.Outbox{Targets: b.items()})
+		h := b.healthCheck()
+		b.runHealthCheck(h)
+		b.pump()
+		b.clock.now = b.clock.now.Add(-3 * time.Hour)
+		calls := b.elb.count("RegisterTargets")
+		b.runHealthCheck(h)
+		b.pump()
+		want(t, "tried again", b.elb.count("RegisterTargets")-calls, 1)
+	})
 	t.Run("RepeatedRefusalsAreNotWrittenAgain", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings[1].HostPort = 0

@@ -3,6 +3,8 @@ package handler
 import (
 	"maps"
 	"time"
+
+	"berth/shared/cluster"
 )
 
 // eventGap is the least time between two looks of one environment at a cluster for which events
@@ -21,7 +23,10 @@ func (l *Looks) Begin(name string, now time.Time) {
 	if l.last == nil {
 		l.last, l.next = map[string]time.Time{}, map[string]time.Time{}
 	}
-	isPast := func(_ string, at time.Time) bool { return now.Sub(at) >= eventGap }
+	// None lies ahead by more than the gap, unless this environment's clock has gone back.
+	isPast := func(_ string, at time.Time) bool {
+		return cluster.RemainingWait(at.Add(eventGap), now, 2*eventGap) == 0
+	}
 	maps.DeleteFunc(l.last, isPast)
 	maps.DeleteFunc(l.next, isPast)
 	l.last[name] = now

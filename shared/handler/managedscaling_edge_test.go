@@ -616,3 +616,45 @@ func (g *leavingGroup) SetInstanceProtection(ctx context.Context, group string, 
 	}
 	return g.AutoScaling.SetInstanceProtection(ctx, group, ids, protected)
 }
+
+// Auto Scaling takes 50 instances a call. If it refuses a later call, tasks may have come to instances
+// that an earlier one released: those are protected again at once.
+func TestManagedScaling_ProtectsAgainWhereALaterReleaseFails(t *testing.T) {
+	s := newScaled(t, nil)
+	s.groups["g"].Min, s.groups["g"].Desired = 2, 2
+	s.minute(5)
+	groups := &halfReleased{AutoScaling: s.fakeGroups, before: func() string { // dispatch protects just before
+		s.run(t, operation.SubmitTasks{Count: 1})
+		running := s.with(cluster.TaskRunning)
+		wantCount(t, "running tasks", running, 1)
+		return strings.TrimPrefix(running[0].Instance, "h-")
+	}}
+	s.function.Groups = groups
+	s.advance(time.Minute)
+	s.world.minute()
+	err := s.function.RunSchedule(ctx, "scaling")
+	want(t, "error", cluster.ErrorCode(err), cluster.CodeThrottling)
+	for _, i := range s.groups["g"].Instances {
+		want(t, "protection of "+i.ID, i.Protected, true)
+	}
+	want(t, "an instance was released", groups.used != "", true)
+}
+
+// A halfReleased group releases the instance that a task has just come to, and then refuses the rest of
+// the first release.
+type halfReleased struct {
+	handler.AutoScaling
+	before func() string // returns that instance
+	used   string
+}
+
+func (g *halfReleased) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
+	if protected || g.used != "" {
+		return g.AutoScaling.SetInstanceProtection(ctx, group, ids, protected)
+	}
+	g.used = g.before()
+	if err := g.AutoScaling.SetInstanceProtection(ctx, group, []string{g.used}, false); err != nil {
+		return err
+	}
+	return cluster.Errorf(cluster.CodeThrottling, "Rate exceeded")
+}

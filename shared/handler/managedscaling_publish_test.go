@@ -1,10 +1,12 @@
 package handler_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 )
 
@@ -64,4 +66,53 @@ func TestManagedScaling_PublishesAgainWhatFailed(t *testing.T) {
 	if got := len(s.points); got < before+5 {
 		t.Errorf("%d values were published, want all of the minutes before", got-before)
 	}
+}
+
+// A value that a clock wrote which had jumped ahead, or far back, keeps no later one from CloudWatch, which
+// refuses a request with a time more than two hours ahead or two weeks ago. It is dropped: its minute
+// is unknown.
+func TestManagedScaling_DropsValuesOfAClockThatJumped(t *testing.T) {
+	for name, jump := range map[string]time.Duration{
+		"ThreeHours": 3 * time.Hour, "AnHour": time.Hour, "ThreeWeeksBack": -21 * 24 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScaled(t, nil)
+			s.minute(6) // all values are published
+			metrics := &strictMetrics{Metrics: s.fakeGroups, now: func() time.Time { return s.clock.now.Add(-jump) }}
+			s.function.Metrics = metrics
+			s.clock.now = s.clock.now.Add(jump)
+			// Without an error if the value says nothing new: then it waits.
+			if err := s.function.RunSchedule(ctx, "scaling"); err != nil && cluster.ErrorCode(err) != "InvalidParameterValue" {
+				t.Fatal(err)
+			}
+			s.clock.now = s.clock.now.Add(-jump)
+			metrics.now = func() time.Time { return s.clock.now }
+			before := len(s.points)
+			s.minute(6)
+			if got := len(s.points) - before; got < 5 {
+				t.Errorf("%d values of the 6 minutes after it were published", got)
+			}
+			for _, p := range s.points[before:] {
+				if p.At.Sub(s.clock.now) > cluster.MaxClockError || s.clock.now.Sub(p.At) > 20*time.Minute {
+					t.Errorf("at %s, a value of %s was published", s.clock.now, p.At)
+				}
+			}
+		})
+	}
+}
+
+// strictMetrics refuses times as CloudWatch does.
+type strictMetrics struct {
+	handler.Metrics
+	now func() time.Time
+}
+
+func (m *strictMetrics) PutScalingMetrics(ctx context.Context, points []cluster.Datapoint) error {
+	for _, p := range points {
+		if ahead := p.At.Sub(m.now()); ahead > 2*time.Hour || ahead < -14*24*time.Hour {
+			return cluster.Errorf("InvalidParameterValue", "The parameter MetricData.member.1.Timestamp must specify a time "+
+				"no more than two hours in the future.")
+		}
+	}
+	return m.Metrics.PutScalingMetrics(ctx, points)
 }

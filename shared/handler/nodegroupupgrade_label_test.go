@@ -103,18 +103,28 @@ func TestNodeGroups_ReturnsNodesLeftByAnUpdate(t *testing.T) {
 	w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""), team)
 	u := pool.runs(upgrade, 120, nothing)
 	want(t, "status", u.Status, cluster.UpdateSuccessful)
+	pool.groups["a"].Desired++
+	pool.scale()
+	n.look()
 	nodes := pool.groups["a"].Instances
 	marked, draining, theirs, alone := nodes[0].ID[2:], nodes[1].ID[2:], nodes[2].ID[2:], nodes[3].ID[2:]
-	for id, by := range map[string]string{marked: u.ID, draining: u.ID, theirs: "somebody"} {
+	before := nodes[4].ID[2:] // its user has drained it before the update, which only marked it
+	left := *u
+	left.Rev++
+	left.DrainedNodes = []string{nodes[1].ID}
+	_, err := w.store.Write(ctx, state.Write{Put: &left})
+	want(t, "error", err, nil)
+	for id, by := range map[string]string{marked: u.ID, draining: u.ID, theirs: "somebody", before: u.ID} {
 		want(t, "error", pool.PutAttribute(ctx, prod, id, cluster.AttributeUnschedulable, by), nil)
 	}
-	for _, id := range []string{draining, theirs, alone} {
+	for _, id := range []string{draining, theirs, alone, before} {
 		w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
 	}
-	want(t, "error", w.api.Clusters.InstancesChanged(ctx, prod, []string{marked, draining, theirs, alone}), nil)
+	want(t, "error", w.api.Clusters.InstancesChanged(ctx, prod, []string{marked, draining, theirs, alone, before}), nil)
 	n.look()
 	for id, wanted := range map[string]string{
 		marked: "ACTIVE ", draining: "ACTIVE ", theirs: "DRAINING somebody", alone: "DRAINING ",
+		before: "DRAINING ",
 	} {
 		i := w.instance(id)
 		want(t, "node "+id, fmt.Sprint(i.Status, " ", i.Attributes[cluster.AttributeUnschedulable]), wanted)

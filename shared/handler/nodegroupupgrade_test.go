@@ -264,6 +264,27 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		u, err := n.DescribeUpdate(ctx, prod, "web", row.Update)
 		want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", row.Status, " ", err), "Failed OperationNotPermitted ACTIVE <nil>")
 	})
+	t.Run("EndsOnceWhereAGroupIsGoneThatOthersHadChanged", func(t *testing.T) {
+		w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
+		for minute := range 6 {
+			switch minute {
+			case 2: // its owner lowers the maximum during the update
+				pool.groups["a"].Max, pool.groups["a"].Desired = 5, 5
+			case 3:
+				delete(pool.groups, "a")
+			}
+			if err := upgrade.RunSchedule(ctx, "node-groups"); err != nil {
+				t.Fatal(err)
+			}
+			w.advance(time.Minute)
+		}
+		row, err := n.DescribeNodeGroup(ctx, prod, "web")
+		want(t, "error", err, nil)
+		u, err := n.DescribeUpdate(ctx, prod, "web", row.Update)
+		want(t, "update", fmt.Sprint(u.Status, " ", row.Status, " ", err), "Failed ACTIVE <nil>")
+		want(t, "errors", fmt.Sprint(u.Errors), "[{OperationNotPermitted The Auto Scaling group no longer exists [a]}]")
+		want(t, "the owner's maximum", u.UserMax != nil, true)
+	})
 	own := func(s *operation.CreateNodeGroup) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }
 	t.Run("ReadsTheLaunchTemplateOfTheUser", func(t *testing.T) {
 		change := version("web", "", "")

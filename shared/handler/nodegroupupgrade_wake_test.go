@@ -246,7 +246,9 @@ func TestDispatch_SpacesWakeUps(t *testing.T) {
 		"AlmostASecondApart":  {[]time.Duration{0, 900 * time.Millisecond}, 0, []time.Duration{0, 0}},
 		"WhileOneIsOnItsWay":  {[]time.Duration{0, 400e6, 1399e6}, 0, []time.Duration{0, time.Second}},
 		"AfterThatOneArrived": {[]time.Duration{0, 400e6, 1401e6}, 0, []time.Duration{0, time.Second, time.Second}},
-		"AfterARefusal":       {[]time.Duration{0, 0}, 1, []time.Duration{0}},
+		"AfterTheClockWentBack": {[]time.Duration{0, 0, -time.Hour, -time.Hour}, 0,
+			[]time.Duration{0, time.Second, 0, time.Second}},
+		"AfterARefusal": {[]time.Duration{0, 0}, 1, []time.Duration{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -271,6 +273,20 @@ func TestDispatch_SpacesWakeUps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A look that was put off before the clock went back puts off none afterwards.
+func TestLooksAfterTheClockWentBack(t *testing.T) {
+	var looks handler.Looks
+	scheduled := 0
+	schedule := func(time.Time) error { scheduled++; return nil }
+	for _, now := range []time.Time{epoch.Add(time.Hour), epoch} {
+		looks.Begin(prod, now)
+		deferred, err := looks.Defer(prod, now.Add(time.Millisecond), schedule)
+		want(t, "deferred", deferred, true)
+		want(t, "error", err, nil)
+	}
+	want(t, "looks that are scheduled", scheduled, 2)
 }
 
 // countedLooks is a store that remembers when the node groups of a cluster were listed: once for

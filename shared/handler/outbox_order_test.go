@@ -1,6 +1,8 @@
 package handler_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -68,4 +70,65 @@ func TestPlacement_OutboxWhileDispatchIsBehind(t *testing.T) {
 		wantCount(t, "rows", order, 2)
 		want(t, "registrations first", order[0], true)
 	})
+}
+
+// The due row of an outbox goes once a drain has succeeded.
+func TestDispatch_DueRowOfAnOutbox(t *testing.T) {
+	drained := func(t *testing.T) (*world, *outboxReads) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.dispatchAsleep = true
+		w.create("web", "web", 1)
+		w.pump()
+		w.act, w.dispatchAsleep = nil, false
+		w.putDueOutbox()
+		reads := &outboxReads{Store: w.store}
+		w.dispatch.State = reads
+		return w, reads
+	}
+	wake := []byte(`{"cluster":"prod"}`)
+	t.Run("StaysUntilADrainSucceeds", func(t *testing.T) {
+		w, reads := drained(t)
+		reads.before = func() error { return errStore }
+		want(t, "again", fmt.Sprint(w.dispatch.HandleMessages(ctx, messages(wake))), "[m0]")
+		wantCount(t, "due rows after a failure", w.dues(), 1)
+		reads.before = nil
+		want(t, "again", fmt.Sprint(w.dispatch.HandleMessages(ctx, messages(wake))), "[]")
+		wantCount(t, "due rows", w.dues(), 0)
+		w.pump()
+		w.agree(t, 1)
+	})
+	t.Run("StaysIfItIsWrittenAnew", func(t *testing.T) {
+		w, reads := drained(t)
+		reads.before = func() error {
+			w.putDueOutbox()
+			return nil
+		}
+		want(t, "again", fmt.Sprint(w.dispatch.HandleMessages(ctx, messages(wake))), "[]")
+		wantCount(t, "due rows", w.dues(), 1)
+	})
+}
+
+// putDueOutbox makes the outbox due now.
+func (w *world) putDueOutbox() {
+	w.t.Helper()
+	due := state.NewDue(prod, state.DueOutbox, "", w.clock.now, w.clock.now)
+	if _, err := w.store.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// outboxReads is a store in which something happens before the outbox is read.
+type outboxReads struct {
+	state.Store
+	before func() error
+}
+
+func (s *outboxReads) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	if strings.HasPrefix(r.From, state.PrefixOutbox) && s.before != nil {
+		if err := s.before(); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.List(ctx, r)
 }

@@ -197,6 +197,19 @@ func TestPlacement_Protected(t *testing.T) {
 	wantCount(t, "running tasks once they are not", w.with(cluster.TaskRunning), 1)
 }
 
+// No protection lasts longer than two days: one that would was stored by a clock that had jumped.
+func TestPlacement_ProtectedByAClockThatJumped(t *testing.T) {
+	w := rolled(t, 2, operation.CreateService{})
+	w.protect(w.clock.now.Add(51 * time.Hour))
+	protected, _, err := w.api.TaskProtections.DescribeTaskProtections(ctx, prod, []string{w.with(cluster.TaskRunning)[0].ID})
+	if err != nil || len(protected) != 1 || !protected[0].Until.IsZero() {
+		t.Errorf("described as %+v, %v", protected, err)
+	}
+	w.scale("web", 1)
+	w.advance(time.Minute)
+	wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
+}
+
 func TestPlacement_WhileMostTasksAreUnhealthy(t *testing.T) {
 	for _, c := range []struct {
 		name               string

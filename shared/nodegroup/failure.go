@@ -24,7 +24,9 @@ func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 // from which no node has become Ready is dropped; one with Ready nodes stays, and the update can be
 // repeated from there.
 func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
-	u.Errors = append(u.Errors, errors...)
+	for _, e := range errors {
+		addError(u, e)
+	}
 	if u.Phase == cluster.PhaseRestore {
 		return
 	}
@@ -39,6 +41,29 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 			u.Removals[k] = toStep(w, cluster.StepRelease, v.now)
 		}
 	}
+}
+
+// addError adds an error to an update, unless the update has it already.
+func addError(u *cluster.Update, e cluster.UpdateError) {
+	isSame := func(known cluster.UpdateError) bool {
+		return known.Code == e.Code && known.Message == e.Message && slices.Equal(known.Resources, e.Resources)
+	}
+	if !slices.ContainsFunc(u.Errors, isSame) {
+		u.Errors = append(u.Errors, e)
+	}
+}
+
+// EndWithoutGroup ends an update whose Auto Scaling group was deleted: no size, template or node is
+// left to restore. It has no final sizes, so that a later group of the same name keeps its own. An
+// update that has ended stays as it is.
+func EndWithoutGroup(u *cluster.Update, group string, now time.Time) *cluster.Update {
+	if u.HasEnded() {
+		return u
+	}
+	next := Fail(u, GroupGoneError(group))
+	next.WaitingFor = ""
+	endUpdate(next, nil, nil, cluster.UpdateFailed, now)
+	return next
 }
 
 // GiveUp is called if something that a failed update must restore is finally refused, or the group
@@ -70,7 +95,7 @@ func GiveUp(u *cluster.Update, why string, seen *Group, now time.Time) *cluster.
 		next.SizesReason += nodesLeftBehind(next)
 		next.WaitingFor = ""
 		final, scaleOuts := lastSeen(next, seen)
-		endUpdate(next, final, scaleOuts, cluster.UpdateFailed, now)
+		endUpdate(next, &final, scaleOuts, cluster.UpdateFailed, now)
 	}
 	return next
 }

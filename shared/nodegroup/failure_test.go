@@ -1,6 +1,7 @@
 package nodegroup_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -364,6 +365,39 @@ func TestFailRestoresTheGroup(t *testing.T) {
 			}
 			w.check()
 		})
+	}
+}
+
+// An update whose Auto Scaling group was deleted ends at once in every phase, also if others had changed
+// the group's sizes, and whatever it was doing. It has each of its errors once.
+func TestAnUpdateEndsWithoutItsGroup(t *testing.T) {
+	for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseScaleUp, cluster.PhaseUpgrade,
+		cluster.PhaseScaleDown, cluster.PhaseRestore} {
+		u := begunAt(phase, removing("i-1", cluster.StepDrain, 0))
+		u.UserMax, u.AddedByOthers, u.WaitingFor = new(3), 2, "tasks"
+		u.Errors = []cluster.UpdateError{{Code: cluster.UpdateAccessDenied, Message: "no"}}
+		next := nodegroup.EndWithoutGroup(u, "asg", noon)
+		if next.Status != cluster.UpdateFailed || !next.EndedAt.Equal(noon) || next.WaitingFor != "" ||
+			len(next.Removals) > 0 || next.FinalSizes != nil || u.HasEnded() {
+			t.Errorf("%s: %+v", phase, next)
+		}
+		if want := append(slices.Clone(u.Errors), nodegroup.GroupGoneError("asg")); !reflect.DeepEqual(next.Errors, want) {
+			t.Errorf("%s: errors %+v, want %+v", phase, next.Errors, want)
+		}
+		if nodegroup.EndWithoutGroup(next, "asg", noon.Add(time.Minute)) != next {
+			t.Errorf("%s: an update that has ended ended once more", phase)
+		}
+	}
+}
+
+// An error that an update has already is not added again.
+func TestErrorsAreAddedOnce(t *testing.T) {
+	e := cluster.UpdateError{Code: cluster.UpdateAccessDenied, Message: "no", Resources: []string{"asg"}}
+	other := e
+	other.Resources = []string{"i-1"}
+	u := nodegroup.Fail(nodegroup.Fail(begunAt(cluster.PhaseRestore, func(*cluster.Update) {}), e), e)
+	if u = nodegroup.Fail(u, other); len(u.Errors) != 2 {
+		t.Errorf("errors %+v", u.Errors)
 	}
 }
 

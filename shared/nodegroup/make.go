@@ -152,6 +152,24 @@ func MakingEnds(g *cluster.NodeGroup) []time.Time {
 	return []time.Time{g.Machines.CreatingSince.Add(lateCallTimeout), g.ModifiedAt.Add(emptyTimeout)}
 }
 
+// BeginMakingAgain lets the waits of a node group that Berth makes or deletes begin now that a clock
+// which had jumped ahead has begun, as in an update (N6). They would otherwise last until the present
+// clock gets there. The result is the same pointer if there are none.
+func BeginMakingAgain(g *cluster.NodeGroup, now time.Time) *cluster.NodeGroup {
+	next, machines := *g, *g.Machines
+	next.Machines = &machines
+	again := false
+	for _, start := range []*time.Time{&next.CreatedAt, &next.ModifiedAt, &machines.CreatingSince} {
+		if cluster.IsAhead(*start, now) {
+			*start, again = now, true
+		}
+	}
+	if !again {
+		return g
+	}
+	return &next
+}
+
 // MayCreate reports whether there is time to begin another call that creates something: what it
 // makes must be there before the node group could be forgotten.
 func MayCreate(g *cluster.NodeGroup, now time.Time) bool {

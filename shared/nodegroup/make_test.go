@@ -170,6 +170,24 @@ func TestPublishedImages(t *testing.T) {
 	}
 }
 
+// The waits of making and deleting a node group begin again that a clock began which had jumped ahead.
+func TestMakingBegunAheadBeginsAgain(t *testing.T) {
+	ahead, early := noon.Add(3*time.Hour), noon.Add(-time.Minute)
+	g := madeGroup(t, func(g *cluster.NodeGroup) { g.CreatedAt, g.ModifiedAt = ahead, early })
+	g.Machines.CreatingSince = ahead
+	next := nodegroup.BeginMakingAgain(g, noon)
+	if !next.CreatedAt.Equal(noon) || !next.ModifiedAt.Equal(early) || !next.Machines.CreatingSince.Equal(noon) {
+		t.Errorf("created %s, modified %s, creating since %s", next.CreatedAt, next.ModifiedAt,
+			next.Machines.CreatingSince)
+	}
+	if !g.CreatedAt.Equal(ahead) || !g.Machines.CreatingSince.Equal(ahead) {
+		t.Error("the row that was given has changed")
+	}
+	if nodegroup.BeginMakingAgain(next, noon.Add(-cluster.MaxClockError)) != next {
+		t.Error("times that a clock may have written which is right began again")
+	}
+}
+
 func TestJoinIssues(t *testing.T) {
 	g := madeGroup(t, nil)
 	node := func(id string, connected bool) nodegroup.Instance {

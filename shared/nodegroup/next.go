@@ -44,6 +44,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 		recordOwnMaxima(next, actions)
 		next.WaitingFor = phases[next.Phase].waitingFor(next, v)
 	}
+	recordDrained(next, v, actions)
 	recordAsked(next, v, actions)
 	forgetPassedDenials(next, v, actions)
 	if reflect.DeepEqual(u, next) {
@@ -91,7 +92,7 @@ func (t transition) applyTo(u *cluster.Update, v *view) {
 	case len(t.errors) > 0:
 		failUpdate(u, v, t.errors...)
 	case t.end != "":
-		endUpdate(u, v.group.Sizes, new(v.group.ScaleOuts), t.end, v.now)
+		endUpdate(u, new(v.group.Sizes), new(v.group.ScaleOuts), t.end, v.now)
 	case t.enter != "":
 		if t.enter == cluster.PhaseUpgrade {
 			u.RequiredNodes = v.countInService()

@@ -175,6 +175,30 @@ func drainActions(u *cluster.Update, w cluster.NodeRemoval, n *node) []Action {
 	return actions
 }
 
+// recordDrained records the nodes that the update drains, and forgets those that are gone. A row of an
+// earlier version has only the removals.
+func recordDrained(u *cluster.Update, v *view, actions []Action) {
+	drained := slices.DeleteFunc(slices.Clone(u.DrainedNodes), func(id string) bool { return v.byID[id] == nil })
+	add := func(id string) {
+		if !slices.Contains(drained, id) {
+			drained = append(drained, id)
+		}
+	}
+	for _, w := range u.Removals {
+		if !w.Foreign && !w.DrainingAt.IsZero() && v.byID[w.Instance] != nil {
+			add(w.Instance)
+		}
+	}
+	for _, a := range actions {
+		if a.Kind == Drain {
+			add(a.Instance)
+		}
+	}
+	if u.DrainedNodes = drained; len(drained) == 0 {
+		u.DrainedNodes = nil
+	}
+}
+
 // releaseActions puts a node back into service. Once it is there, nothing is left to do.
 func releaseActions(u *cluster.Update, w cluster.NodeRemoval, n *node) (actions []Action) {
 	if n.isDraining() && !w.Foreign {

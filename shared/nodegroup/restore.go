@@ -50,7 +50,7 @@ func abandonRefused(u *cluster.Update, v *view) bool {
 	}
 	for _, id := range refused {
 		u.AbandonedNodes = append(u.AbandonedNodes, id)
-		u.Errors = append(u.Errors, cluster.UpdateError{
+		addError(u, cluster.UpdateError{
 			Code: cluster.OperationNotPermitted, Resources: []string{id},
 			Message: fmt.Sprintf("Node %s cannot be put back into service: ECS refuses%s", id, refusalOf(u, id)),
 		})
@@ -102,6 +102,11 @@ func undoActions(u *cluster.Update, v *view) (actions []Action) {
 		}
 	}
 	return actions
+}
+
+// IsDrainedBy reports whether the node is DRAINING because an update that has ended has drained it.
+func IsDrainedBy(u *cluster.Update, node *cluster.Instance) bool {
+	return node.Status == cluster.InstanceDraining && slices.Contains(u.DrainedNodes, node.EC2InstanceID)
 }
 
 // HasStaleMark reports whether the node still has the mark of an update that has ended, and ECS has not

@@ -46,7 +46,7 @@ func (r *Rows) Add(row state.Row, now time.Time) {
 			r.tasks[row.Instance] = append(r.tasks[row.Instance], row)
 		}
 	case *cluster.Protection:
-		if row.Until.After(now) {
+		if row.IsActive(now) {
 			r.protected[row.Task] = true
 		}
 	}
@@ -145,6 +145,6 @@ func IsGrowing(u *cluster.Update, lastOut, now time.Time) bool {
 	if lastOut.IsZero() {
 		return false
 	}
-	return u.DesiredFloor != nil && lastOut.After(u.ScaleDownSince) ||
+	return u.DesiredFloor != nil && lastOut.After(u.ScaleDownSince) && !cluster.IsAhead(lastOut, now) ||
 		cluster.RemainingWait(lastOut.Add(scaleOutDelay), now, scaleOutDelay) > 0
 }

@@ -56,6 +56,7 @@ func TestMembersOfAGroup(t *testing.T) {
 		taskRow("waiting", "", "web"),
 		&cluster.Protection{Owner: "web", Task: "a", Until: noon.Add(time.Second)},
 		&cluster.Protection{Owner: "log", Task: "b", Until: noon},
+		&cluster.Protection{Owner: "web", Task: "d", Until: noon.Add(51 * time.Hour)}, // a clock had jumped
 	}
 	members := nodegroup.NodesOf(&cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{
 		{ID: "i-1", Zone: "a", Template: "lt:1", Lifecycle: "InService"},
@@ -176,12 +177,14 @@ func TestIsGrowing(t *testing.T) {
 		want        bool
 	}{
 		"JustNow": {false, 0, 59 * time.Second, true}, "AMinuteAgo": {false, 0, time.Minute, false},
-		"AnHourAhead":            {false, 0, -time.Hour, false},
-		"SinceTheScaleDownBegan": {true, time.Hour, 59 * time.Minute, true},
-		"WhenItBegan":            {true, time.Hour, time.Hour, false},
-		"BeforeItBegan":          {true, time.Minute, 2 * time.Minute, false},
-		"JustBeforeItBegan":      {true, 10 * time.Second, 20 * time.Second, true},
-		"NotScalingDown":         {false, time.Hour, 59 * time.Minute, false},
+		"AnHourAhead":             {false, 0, -time.Hour, false},
+		"SinceTheScaleDownBegan":  {true, time.Hour, 59 * time.Minute, true},
+		"WhenItBegan":             {true, time.Hour, time.Hour, false},
+		"BeforeItBegan":           {true, time.Minute, 2 * time.Minute, false},
+		"JustBeforeItBegan":       {true, 10 * time.Second, 20 * time.Second, true},
+		"AheadDuringTheScaleDown": {true, time.Hour, -time.Hour, false},
+		"ALittleAheadDuringIt":    {true, time.Hour, -time.Minute, true},
+		"NotScalingDown":          {false, time.Hour, 59 * time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &cluster.Update{}

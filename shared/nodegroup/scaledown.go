@@ -267,7 +267,7 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 	if u.SizesReason != "" || surplus == 0 {
 		return
 	}
-	u.Errors = append(u.Errors, cluster.UpdateError{
+	addError(u, cluster.UpdateError{
 		Code: cluster.PodEvictionFailure, Resources: slices.Clone(u.RetainedNodes), Message: fmt.Sprintf(
 			"The group keeps %d more nodes than the %d it had, because no more could be drained: %s", surplus,
 			*u.DesiredFloor, listFirst(u.RetainedReasons)),

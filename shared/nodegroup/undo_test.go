@@ -333,6 +333,37 @@ func TestEndsRelease(t *testing.T) {
 	}
 }
 
+// An update knows which nodes it has drained while they are there, also after its end: a node that its user
+// has drained is not among them.
+func TestUpdatesKnowWhatTheyDrained(t *testing.T) {
+	u := begunAt(cluster.PhaseUpgrade, func(u *cluster.Update) {
+		u.RequiredNodes, u.MaxUnavailable, u.DrainedNodes = 4, 3, []string{"i-9"}
+		u.Removals = []cluster.NodeRemoval{{Instance: "i-1", Node: "ci-i-1", Step: cluster.StepDrain},
+			{Instance: "i-2", Node: "ci-i-2", Step: cluster.StepDrain, Foreign: true},
+			{Instance: "i-3", Node: "ci-i-3", Step: cluster.StepDrain, DrainingAt: noon, StepSince: noon}}
+	})
+	next, actions := nodegroup.Next(u, groupOf(4), []nodegroup.Instance{node("i-1", false, running("a", "web")),
+		node("i-2", false, draining, running("b", "web")), node("i-3", false, draining, running("c", "web")), node("i-4", true)}, noon)
+	if !slices.ContainsFunc(actions, func(a nodegroup.Action) bool {
+		return a.Kind == nodegroup.Drain && a.Instance == "i-1"
+	}) {
+		t.Fatalf("actions %v", actions)
+	}
+	if slices.Sort(next.DrainedNodes); !slices.Equal(next.DrainedNodes, []string{"i-1", "i-3"}) {
+		t.Errorf("it has drained %v", next.DrainedNodes)
+	}
+	next = nodegroup.EndWithoutGroup(next, "asg", noon)
+	for id, want := range map[string]bool{"i-1": true, "i-2": false, "i-3": true} {
+		row := &cluster.Instance{EC2InstanceID: id, Status: cluster.InstanceDraining}
+		if nodegroup.IsDrainedBy(next, row) != want {
+			t.Errorf("%s: drained by the update is %v", id, !want)
+		}
+		if row.Status = cluster.InstanceActive; nodegroup.IsDrainedBy(next, row) {
+			t.Errorf("%s is ACTIVE, and drained", id)
+		}
+	}
+}
+
 // A mark is stale once its update has ended, unless ECS has refused to remove it.
 func TestStaleMarks(t *testing.T) {
 	ended := &cluster.Update{ID: "u-1", Status: cluster.UpdateFailed}

@@ -25,7 +25,7 @@ func cloneUpdate(u *cluster.Update) *cluster.Update {
 	c.KnownMaxima, c.Refusals = slices.Clone(u.KnownMaxima), maps.Clone(u.Refusals)
 	c.RetainedNodes, c.RetainedReasons = slices.Clone(u.RetainedNodes), slices.Clone(u.RetainedReasons)
 	c.AbandonedNodes, c.Asked = slices.Clone(u.AbandonedNodes), slices.Clone(u.Asked)
-	c.Denied = slices.Clone(u.Denied)
+	c.Denied, c.DrainedNodes = slices.Clone(u.Denied), slices.Clone(u.DrainedNodes)
 	return &c
 }
 
@@ -38,10 +38,10 @@ func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
 }
 
 // endUpdate ends the update, with the sizes that the group keeps and how often managed scaling has
-// enlarged it; nil if that is unknown.
-func endUpdate(u *cluster.Update, final cluster.Sizes, scaleOuts *int, s cluster.UpdateStatus, now time.Time) {
+// enlarged it. The sizes are nil if there is no group any more, the number if it is unknown.
+func endUpdate(u *cluster.Update, final *cluster.Sizes, scaleOuts *int, s cluster.UpdateStatus, now time.Time) {
 	u.Status, u.EndedAt, u.Removals, u.WaitingSince = s, now, nil, time.Time{}
-	u.FinalSizes, u.FinalScaleOuts = &final, scaleOuts
+	u.FinalSizes, u.FinalScaleOuts = final, scaleOuts
 	u.Asked, u.Denied = nil, nil
 }
 

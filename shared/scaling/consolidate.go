@@ -293,7 +293,7 @@ func (c *consolidation) whyTaskImmovable(t *cluster.Task) string {
 		return ""
 	case t.Service == "":
 		return "task " + t.ID + " belongs to no service: nothing would replace it"
-	case protection != nil && protection.Until.After(c.view.Now):
+	case protection.IsActive(c.view.Now):
 		return fmt.Sprintf("task %s of service %s is protected until %s", t.ID, t.Service, formatTime(protection.Until))
 	}
 	why, known := c.immovable[t.Service]

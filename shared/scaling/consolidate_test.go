@@ -262,6 +262,10 @@ func TestConsolidationKeeps(t *testing.T) {
 		w.task("stopping", 2, of(""), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
 		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
 	})
+	t.Run("AProtectionOfAClockThatJumpedDoesNotCount", func(t *testing.T) {
+		w := newWorld(lightlyUsed, often, web("web", 5, ""), protectTask(noon.Add(51*time.Hour)))
+		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
+	})
 	t.Run("OneAtATimeWithoutABudget", func(t *testing.T) {
 		w := newWorld(often, web("web", 5, "", func(s *cluster.Service) { s.MinHealthy, s.MaxPercent = 80, 100 }),
 			lightlyUsed)

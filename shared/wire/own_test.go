@@ -100,6 +100,13 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "round trip", got["configuration"], any(want))
+	expect(t, "revision", got["revision"], any(0.0)) // the scheduler of this test counts none
+	expect(t, "revision of any", b.scheduler.configured.Rev, int64(0))
+	status, _ = b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":`+text+`,"revision":6}`)
+	expect(t, "status", status, 200)
+	expect(t, "revision to come", b.scheduler.configured.Rev, int64(7))
+	_, refused := b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":{},"revision":-1}`)
+	expect(t, "message", refused["message"], any("revision is -1, but must be 0 or more."))
 	expect(t, "capacity", b.scheduler.configured.NodeTypes["Blue"].Capacities["connections"], int64(100))
 	expect(t, "priority", b.scheduler.configured.Priorities.UpgradeDomain, cluster.Priority(1))
 

@@ -199,7 +199,17 @@ func (s *scheduler) FindSubmittedTasks(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.tokens[spec.Token]
-	return old, nil, spec.Token != "" && old != nil && s.lastSpec.Params == spec.Params, nil
+	if spec.Token == "" || old == nil {
+		return nil, nil, false, nil
+	}
+	if s.lastSpec.Count != spec.Count {
+		conflict := &cluster.Error{Code: cluster.CodeConflict, Message: "The clientToken was used before."}
+		for _, t := range old {
+			conflict.Resources = append(conflict.Resources, t.ID)
+		}
+		return nil, nil, false, conflict
+	}
+	return old, nil, s.lastSpec.Params == spec.Params, nil
 }
 
 func (s *scheduler) SubmitTasks(

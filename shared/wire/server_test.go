@@ -210,6 +210,21 @@ func TestClientTokens_ComeBeforeAllChecks(t *testing.T) {
 	}
 }
 
+// A clientToken that comes with other parameters is refused with the ARNs of its tasks, as ECS does.
+func TestClientTokens_NameTheirTasks(t *testing.T) {
+	b := newBerth(t)
+	run := &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop"), ClientToken: new("a"),
+		Count: new(int32(2))}
+	tasks := must(b.RunTask(t.Context(), run))(t).Tasks
+	run.Count = new(int32(1))
+	_, err := b.RunTask(t.Context(), run)
+	var conflict *types.ConflictException
+	if !errors.As(err, &conflict) {
+		t.Fatalf("error %v", err)
+	}
+	expect(t, "resourceIds", conflict.ResourceIds, []string{*tasks[0].TaskArn, *tasks[1].TaskArn})
+}
+
 // refused checks that err is an error of the API with the code, and that its message contains has.
 func refused(t *testing.T, err error, code, has string) {
 	t.Helper()

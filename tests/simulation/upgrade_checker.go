@@ -418,8 +418,12 @@ func (c *upgradeChecker) recordStart(u *cluster.Update) {
 		}
 	}
 	c.cover(coverage.Update)
-	if g := c.describeGroup(); g != nil && !c.isLeftover(u, g) {
-		if !c.scaledAt.IsZero() || c.leftToScaling {
+	isScaled := !c.scaledAt.IsZero() || c.leftToScaling
+	if g := c.describeGroup(); g != nil && c.isLeftover(u, g) && isScaled {
+		// What managed scaling had added when the sizes were left to it is no surplus.
+		c.originalSizes.Desired = max(c.originalSizes.Desired, min(u.UnrestoredSizes.Desired, c.originalSizes.Max))
+	} else if g != nil && !c.isLeftover(u, g) {
+		if isScaled {
 			c.originalSizes.Desired = min(g.Desired, c.originalSizes.Max) // an update may have left a higher maximum
 		}
 		if u.UnrestoredSizes == nil || u.LeftSizes.Desired != g.Desired ||

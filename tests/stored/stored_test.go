@@ -28,16 +28,16 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"3": slices.Concat(problemTimes, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(),
-		deregistrations, changeSets()),
+	"3": slices.Concat(problemTimes, scaleOuts, untagged, drainedNodes, deploymentFailures(),
+		deploymentConfigurations(), deregistrations, changeSets()),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
 		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts,
-		untagged, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
+		untagged, drainedNodes, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
-		inbox, scaleOuts, untagged, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
+		inbox, scaleOuts, untagged, drainedNodes, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -83,6 +83,12 @@ var inbox = []string{
 var scaleOuts = []string{
 	"scaling# *cluster.ScalingHistory.ScaleOuts", "update# *cluster.Update.UpdateSpec.LeftScaleOuts",
 	"update# *cluster.Update.SurplusRemoval.FinalScaleOuts",
+}
+
+// drainedNodes are the nodes that an update has drained, which the first three versions did not write
+// down.
+var drainedNodes = []string{
+	"update# *cluster.Update.NodeReplacement.DrainedNodes", "update# *cluster.Update.NodeReplacement.DrainedNodes[]",
 }
 
 // untagged is the installation that a provider's group should name in a tag, which the first three
@@ -623,6 +629,7 @@ var fullerAnswers = map[string][]string{
 		".clusters.runningTasksCount", ".clusters.pendingTasksCount", ".clusters.attachments",
 		".clusters.attachmentsStatus",
 	},
+	"DescribeClusterConfiguration": {".revision"},
 	"DescribeNodegroup": {".nodegroup.releaseVersion", ".nodegroup.capacityType", ".nodegroup.diskSize"},
 	// The simulated AWS describes more of both.
 	"Action=DescribeTargetGroups&Version=2015-12-01":      {""},

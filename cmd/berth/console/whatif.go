@@ -32,7 +32,7 @@ func showWhatif(_ *http.Request, v *view) error {
 	v.Title = "What if"
 	body := map[string]any{"Services": slices.Sorted(maps.Keys(v.Snapshot.Services))}
 	v.Body = body
-	if !v.Query.Has("count") {
+	if !isAsked(v) {
 		if name := v.Given("service"); name != "" {
 			if _, err := findService(v, name); err != nil {
 				body["Wrong"] = err.Error()
@@ -53,6 +53,11 @@ func showWhatif(_ *http.Request, v *view) error {
 	return nil
 }
 
+// isAsked reports whether a link or the form asks something. A service alone is only chosen in the form.
+func isAsked(v *view) bool {
+	return slices.ContainsFunc([]string{"count", "cpu", "memory", "gpus", "expression", "distinct"}, v.Query.Has)
+}
+
 // The bounds of what a form may ask for. No instance is larger.
 const (
 	maxQuestionTasks  = 1000
@@ -61,7 +66,8 @@ const (
 	maxQuestionDevice = 1024
 )
 
-// readQuestion reads the form. Errors name the field.
+// readQuestion reads the form. Errors name the field. Without a count it is about one task, as in the
+// empty form.
 func readQuestion(v *view) (*whatif.Question, error) {
 	q := &whatif.Question{Service: v.Given("service"), Count: 1}
 	for _, field := range []struct {
@@ -74,6 +80,9 @@ func readQuestion(v *view) (*whatif.Question, error) {
 		{"memory", "Memory", maxQuestionMiB, func(n int64) { q.Needs.Memory = n }},
 		{"gpus", "GPUs", maxQuestionDevice, func(n int64) { q.Needs.GPUs = int(n) }},
 	} {
+		if field.name == "count" && !v.Query.Has("count") {
+			continue
+		}
 		text := cmp.Or(v.Given(field.name), "0")
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 || n > field.most || field.name == "count" && n == 0 {

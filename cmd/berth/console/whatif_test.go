@@ -57,6 +57,10 @@ func TestWhatifMistakes(t *testing.T) {
 		"count=1&cpu=-1":             "CPU units is &#34;-1&#34;",
 		"count=1&memory=x":           "Memory is &#34;x&#34;",
 		"count=1":                    "nothing is asked",
+		"cpu=abc":                    "CPU units is &#34;abc&#34;, expected a number up to",
+		"cpu=1&memory=x":             "Memory is &#34;x&#34;",
+		"expression=(&gpus=1":        "the constraint is &#34;(&#34;, expected an expression",
+		"distinct=1":                 "nothing is asked",
 		"count=1&service=web&cpu=1":  "a service and a size are given",
 		"count=1&service=wep":        "service &#34;wep&#34; is not in the cluster, expected one of: web",
 		"count=1&cpu=1&expression=(": "the constraint is &#34;(&#34;, expected an expression",
@@ -68,6 +72,13 @@ func TestWhatifMistakes(t *testing.T) {
 			t.Errorf("%s: %s", query, resp.Status)
 		}
 	}
+}
+
+// A link may leave out how many tasks: it asks about one.
+func TestWhatifWithoutACount(t *testing.T) {
+	server, _ := site(t, newStore(t, 9).source, "")
+	_, page := get(t, server, "/console/whatif?cpu=100")
+	contains(t, page, "1 would be placed", "berth whatif --count 1 --cpu 100")
 }
 
 // The page of rebalancing says how far the cluster is from balanced and, if asked, which moves

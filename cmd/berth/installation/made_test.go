@@ -351,6 +351,34 @@ func TestTasksLeaveADeletedNodeGroup(t *testing.T) {
 	}
 }
 
+// A node group whose times a clock wrote that was hours ahead is deleted as soon as any other, and one whose
+// nodes do not join fails in time.
+func TestTimesOfAMadeNodeGroupThatAreAhead(t *testing.T) {
+	for _, status := range []cluster.NodeGroupStatus{cluster.NodeGroupCreateFailed, ""} {
+		m := made{t, scaled(t, nil)}
+		if status != "" {
+			m.AWS.Groups.SetLaunchFaults(func(string, int64) autoscaling.LaunchFault {
+				return autoscaling.LaunchFault{Silent: true}
+			})
+		}
+		m.create(operation.CreateNodeGroup{Machines: &cluster.Machines{}})
+		run(m.Installation, time.Minute)
+		if status == "" {
+			if _, err := m.API.NodeGroups.DeleteNodeGroup(t.Context(), home, "web"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ahead, g := m.Loop.Now().Add(5*time.Hour), *m.nodeGroup()
+		machines := *g.Machines
+		g.Rev++
+		machines.CreatingSince, g.CreatedAt, g.ModifiedAt, g.Machines = ahead, ahead, ahead, &machines
+		if _, err := m.Store.Write(t.Context(), state.Write{Put: &g}); err != nil {
+			t.Fatal(err)
+		}
+		m.await(status, 20*time.Minute)
+	}
+}
+
 // remove deletes the node group, and checks that nothing is left then or later.
 func (m made) remove() {
 	m.Helper()

@@ -156,6 +156,5 @@ func tasksInTheWay(
 }
 
 func (f *finder) isProtected(t *cluster.Task) bool {
-	p := f.in.Snapshot.Protection(t.Owner, t.ID)
-	return p != nil && p.Until.After(f.in.Now)
+	return f.in.Snapshot.Protection(t.Owner, t.ID).IsActive(f.in.Now)
 }

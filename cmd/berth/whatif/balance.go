@@ -101,8 +101,7 @@ func (b BalanceSearch) request(snap *snapshot.Snapshot) moves.BalanceRequest {
 		Request: moves.Request{
 			Owners: specs.Balancers(snap, specs.NewCache(snap), true), Most: b.Most,
 			Keep: func(t *cluster.Task) bool {
-				p := snap.Protection(t.Owner, t.ID)
-				return p != nil && p.Until.After(b.Now)
+				return snap.Protection(t.Owner, t.ID).IsActive(b.Now)
 			},
 		},
 		Budget: b.Budget, Seed: b.Seed, Continues: moves.BalancingContinues(snap, b.Now),

@@ -190,7 +190,7 @@ func (m *model) describeInstance(a *InstanceAnswer, v *snapshot.InstanceView, no
 		s := m.snap.Services[t.Service]
 		held := InstanceTask{Task: t.ID, Service: t.Service, Status: string(t.Status()), Foreign: t.Foreign,
 			Daemon: s != nil && s.Strategy == cluster.Daemon}
-		if p := m.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(now) {
+		if p := m.snap.Protection(t.Owner, t.ID); p.IsActive(now) {
 			held.ProtectedUntil = &p.Until
 		}
 		a.Tasks = append(a.Tasks, held)

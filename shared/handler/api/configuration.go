@@ -28,11 +28,18 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 // PutConfiguration replaces a cluster's configuration as a whole. It moves the placement version: a
 // larger node buffer, for example, leaves an instance less to give than a decision under way
 // assumes.
+//
+// A c with a Rev replaces only the configuration whose Rev is one less, 0 for none. If there is another
+// one, it fails with a ConflictException.
 func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
 	return a.retryNarrowing(ctx, c.Cluster, "configuring cluster "+c.Cluster, func() error {
 		old, err := a.ClusterConfiguration(ctx, c.Cluster)
 		if err != nil {
 			return err
+		}
+		if c.Rev != 0 && c.Rev != old.Rev+1 {
+			return cluster.Errorf(cluster.CodeConflict, "The configuration of cluster %s is at revision %d, not %d: "+
+				"it has changed. Read it again.", c.Cluster, old.Rev, c.Rev-1)
 		}
 		return state.TryNarrowing(ctx, a.State, c.Cluster, a.Clock.Now(), func(stamp int64) ([]state.Write, error) {
 			next := *c

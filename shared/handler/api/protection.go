@@ -105,10 +105,7 @@ func (a *TaskProtections) DescribeTaskProtections(
 func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (time.Time, error) {
 	p, err := state.ReadRow[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID),
 		"the protection of task "+t.ID)
-	if err != nil || p == nil || !p.Until.After(a.Clock.Now()) {
-		return time.Time{}, err
-	}
-	return p.Until, nil
+	return p.ActiveUntil(a.Clock.Now()), err
 }
 
 // findProtectable returns a task that can be protected, or the failure that says why it cannot. on
@@ -161,7 +158,7 @@ func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task)
 	}
 	others := false
 	for _, p := range protections {
-		if !p.Until.After(a.Clock.Now()) {
+		if !p.IsActive(a.Clock.Now()) {
 			continue
 		}
 		if p.Task == t.ID {

@@ -56,7 +56,7 @@ func (a *Tasks) findRequest(ctx context.Context, spec operation.SubmitTasks) (*s
 	if err != nil || old == nil {
 		return nil, err
 	}
-	return sameRequest(old, spec.Params)
+	return a.sameRequest(ctx, old, spec.Params)
 }
 
 // tokenID returns the id of the request that a clientToken leads to. A token is good for one kind
@@ -66,12 +66,24 @@ func tokenID(spec operation.SubmitTasks) string {
 }
 
 // sameRequest returns the request, or refuses a clientToken that comes with other parameters than
-// before.
-func sameRequest(old *state.Request, params string) (*state.Request, error) {
-	if old.Params != params {
-		return nil, cluster.Errorf(cluster.CodeConflict, "The clientToken was used before with other parameters.")
+// before. The refusal names the tasks of the request that callers may know: placement has chosen them,
+// or an answer has promised them.
+func (a *Tasks) sameRequest(ctx context.Context, old *state.Request, params string) (*state.Request, error) {
+	if old.Params == params {
+		return old, nil
 	}
-	return old, nil
+	ids := old.Tasks
+	if !old.Answered && old.Provisional {
+		meta, err := a.findCluster(ctx, old.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range provisionalTasks(meta, old) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return nil, &cluster.Error{Code: cluster.CodeConflict, Resources: ids,
+		Message: "The clientToken was used before with other parameters."}
 }
 
 // awaitAnswer waits for placement's answer to a request and returns what the caller gets.
@@ -181,7 +193,7 @@ func (a *Tasks) writeRequest(ctx context.Context, r *state.Request) (*state.Requ
 	if !ok || old == nil {
 		return nil, fmt.Errorf("submitting request %s: %w", r.ID, err)
 	}
-	return sameRequest(old, r.Params)
+	return a.sameRequest(ctx, old, r.Params)
 }
 
 // pollRequest reads the request until placement has answered it, or the time is up. In that case it

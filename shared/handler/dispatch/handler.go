@@ -69,7 +69,7 @@ func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (re
 
 // drainOrRetry drains an outbox, and schedules another try in a second if that fails.
 func (h *Handler) drainOrRetry(ctx context.Context, name string) {
-	if err := h.drainOutbox(ctx, name, 0); err != nil {
+	if _, err := h.drainOutbox(ctx, name, 0); err != nil {
 		handler.Logger(h.Log).Error("draining the outbox", "cluster", name, "error", err)
 		if err := h.scheduleDrain(ctx, name, time.Second, 0); err != nil {
 			handler.Logger(h.Log).Error("scheduling the next round", "cluster", name, "error", err)
@@ -155,6 +155,9 @@ func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) e
 		handler.SendWakeUp(ctx, h.Upgrades, h.Log, handler.WakeUp{Cluster: name, Cause: handler.WakeDue}, 0)
 	}
 	for _, d := range rows {
+		if d.Kind == state.DueOutbox {
+			continue // after the drain
+		}
 		if failed != nil && (d.Kind == state.DueInstance || d.Kind == state.DueHost || d.Kind == state.DueLoads) {
 			continue // the next round tries again; other due rows do not wait for it
 		}
@@ -163,10 +166,30 @@ func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) e
 			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
 		}
 	}
-	if drain {
-		failed = errors.Join(failed, h.drainOutbox(ctx, name, idleRounds))
+	if !drain {
+		return failed
 	}
-	return failed
+	continues, err := h.drainOutbox(ctx, name, idleRounds)
+	if failed = errors.Join(failed, err); !continues {
+		return failed
+	}
+	return errors.Join(failed, h.deleteDrained(ctx, rows))
+}
+
+// deleteDrained deletes the due rows of a drain that has succeeded, or that another round continues. One
+// that was written anew meanwhile stays: it may be about outbox rows that the drain has not seen.
+func (h *Handler) deleteDrained(ctx context.Context, rows []*state.Due) error {
+	for _, d := range rows {
+		if d.Kind != state.DueOutbox {
+			continue
+		}
+		key := state.KeyOf(d)
+		_, err := h.State.Write(ctx, state.Write{Delete: &key, Rev: d.Rev})
+		if state.IgnoreConflict(err) != nil {
+			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
+		}
+	}
+	return nil
 }
 
 // maxAheadRows bounds the rows that one run of the schedule takes before their time. If this

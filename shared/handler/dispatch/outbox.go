@@ -16,11 +16,14 @@ import (
 // drainOutbox carries out the cluster's outbox rows while there are tokens. Each row ends deleted,
 // or reduced to what is still to do, and a due row starts the next round if one is needed.
 // idleRounds counts the rounds before this one that did nothing.
-func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) error {
+//
+// It reports whether nothing is left to do, or another round is scheduled that will do it. An error alone
+// does not say so: a call that is throttled is an error, and scheduled again.
+func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) (continues bool, err error) {
 	r := &round{Handler: h, State: state.NewFeed(h.State, h.Clock), cluster: name, now: h.Clock.Now()}
 	rows, err := h.readOutbox(ctx, name, r.now)
 	if err != nil {
-		return fmt.Errorf("listing the outbox: %w", err)
+		return false, fmt.Errorf("listing the outbox: %w", err)
 	}
 	failed := []error{carryOutRows(ctx, r, rows), r.State.Flush(ctx)}
 	if r.nextRound > 0 {
@@ -32,9 +35,11 @@ func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) 
 			handler.Logger(h.Log).Warn("rounds over the outbox make no progress", "cluster", name, "generation",
 				idleRounds)
 		}
-		failed = append(failed, h.scheduleDrain(ctx, name, r.nextRound, idleRounds))
+		unscheduled := h.scheduleDrain(ctx, name, r.nextRound, idleRounds)
+		return unscheduled == nil, errors.Join(append(failed, unscheduled)...)
 	}
-	return errors.Join(failed...)
+	err = errors.Join(failed...)
+	return err == nil, err
 }
 
 // firstPage and lastPage bound how many outbox rows are read at once. The first page is small,

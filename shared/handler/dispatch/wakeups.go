@@ -39,6 +39,9 @@ func (h *Handler) sleepers() []sleeper {
 // such as a thousand instances that register together.
 const wakeGap = 900 * time.Millisecond
 
+// maxArrival bounds how long a wake-up that was sent is on its way.
+const maxArrival = cluster.ScaleOutIdle + 2*time.Second
+
 // A sentWakeUp is a wake-up of the function with that number among the sleepers.
 type sentWakeUp struct {
 	sleeper int
@@ -53,7 +56,10 @@ func (h *Handler) delayWakeUp(w sentWakeUp, wait time.Duration) (delay time.Dura
 		return wait, true
 	}
 	now := h.Clock.Now()
-	maps.DeleteFunc(h.arrivals, func(_ sentWakeUp, at time.Time) bool { return now.Sub(at) > wakeGap })
+	// Those that would arrive much later were sent before this environment's clock went back.
+	maps.DeleteFunc(h.arrivals, func(_ sentWakeUp, at time.Time) bool {
+		return cluster.RemainingWait(at.Add(wakeGap), now, maxArrival+wakeGap) == 0
+	})
 	last, sent := h.arrivals[w]
 	if sent && last.After(now) && !last.Before(now.Add(wait)) {
 		return 0, false

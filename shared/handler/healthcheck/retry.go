@@ -19,7 +19,8 @@ const registrationRetryInterval = 5 * time.Minute
 // few calls.
 func (h *Handler) shouldRetry(clusterName, arn string) bool {
 	key, now := clusterName+"#"+arn, h.Clock.Now()
-	if now.Sub(h.retriedAt[key]) < registrationRetryInterval {
+	next := h.retriedAt[key].Add(registrationRetryInterval)
+	if cluster.RemainingWait(next, now, registrationRetryInterval) > 0 {
 		return false
 	}
 	if h.retriedAt == nil {

@@ -166,36 +166,41 @@ func (e *execution) protectInstances(ctx context.Context, ids []string) error {
 // releaseInstances removes the protection of instances without tasks, so that the group may
 // terminate them. Dispatch may have cleared the record of one meanwhile, and protected the instance
 // just before this call. So the records are read again; if one is cleared, the instance is
-// protected again and nothing is released this time (C6).
+// protected again and nothing is released this time (C6). The records are read again after an error,
+// too: it may have left some of the instances released.
 func (e *execution) releaseInstances(ctx context.Context, ids []string) (released bool, err error) {
-	h := e.round.Handler
 	if len(ids) == 0 {
 		return true, nil
 	}
-	if err := h.Groups.SetInstanceProtection(ctx, e.group.Name, ids, false); err != nil {
-		return false, fmt.Errorf("releasing instances: %w", err)
-	}
+	err = cluster.Wrap(e.round.Groups.SetInstanceProtection(ctx, e.group.Name, ids, false), "releasing instances")
 	if !e.provider.Protection {
-		return true, nil
+		return err == nil, err
 	}
+	inUse, failed := e.listInUse(ctx, ids)
+	if len(inUse) > 0 {
+		handler.Logger(e.round.Log).
+			Info("tasks have come to instances that were released", "cluster", e.of.Cluster, "instances", inUse)
+		failed = errors.Join(failed, e.protectInstances(ctx, inUse))
+	}
+	err = errors.Join(err, failed)
+	return err == nil && len(inUse) == 0, err
+}
+
+// listInUse returns the instances that are not free any more. With an error it returns those that it
+// has found.
+func (e *execution) listInUse(ctx context.Context, ids []string) (inUse []string, err error) {
 	registered := instancesByEC2ID(e.snap)
-	var inUse []string
+	var failed []error
 	for _, id := range ids {
 		free, err := e.isStillFree(ctx, id, registered[id])
-		if err != nil {
-			return false, err
-		}
-		if !free {
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case !free:
 			inUse = append(inUse, id)
 		}
 	}
-	if len(inUse) == 0 {
-		return true, nil
-	}
-	handler.Logger(h.Log).
-		Info("tasks have come to instances that were released", "cluster", e.of.Cluster, "instances", inUse)
-	err = h.Groups.SetInstanceProtection(ctx, e.group.Name, inUse, true)
-	return false, cluster.Wrap(err, "protecting instances again")
+	return inUse, errors.Join(failed...)
 }
 
 // isStillFree reports whether the record still says that the group may terminate the instance. An

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 )
 
 // maxHold is how long a value waits to be published that tells CloudWatch nothing new. Its time
@@ -15,6 +16,9 @@ const maxHold = 4 * time.Minute
 
 // maxWaiting bounds the values that wait while CloudWatch cannot be reached.
 const maxWaiting = 10000
+
+// maxValueAge is how old a value may be that CloudWatch takes (CloudWatch API, PutMetricData).
+const maxValueAge = 14 * 24 * time.Hour
 
 // A datapoint is a value of the metrics. It is on target if neither alarm nor policy acts on it.
 type datapoint struct {
@@ -54,9 +58,21 @@ func (b *metricBuffer) add(points []datapoint) {
 	b.waiting = b.waiting[max(0, len(b.waiting)-maxWaiting):]
 }
 
+// dropMistimed drops the values of which a clock that had jumped has written the time, and returns how
+// many there were. CloudWatch takes no value that is more than two hours ahead, and with it refuses all
+// others of the request. One that it takes would count as the value of a minute yet to come.
+func (b *metricBuffer) dropMistimed(now time.Time) (dropped int) {
+	before := len(b.waiting)
+	b.waiting = slices.DeleteFunc(b.waiting, func(p cluster.Datapoint) bool {
+		return cluster.IsAhead(p.At, now) || now.Sub(p.At) > maxValueAge
+	})
+	return before - len(b.waiting)
+}
+
 // isDue reports whether the values that wait must be published now.
 func (b *metricBuffer) isDue(now time.Time) bool {
-	return len(b.waiting) > 0 && (b.urgent || now.Sub(b.waiting[0].At) >= maxHold)
+	hasWaited := func(p cluster.Datapoint) bool { return now.Sub(p.At) >= maxHold }
+	return len(b.waiting) > 0 && (b.urgent || slices.ContainsFunc(b.waiting, hasWaited))
 }
 
 // publish publishes the values of the metrics of all clusters that were reconciled, with those that
@@ -68,7 +84,11 @@ func (h *Handler) publish(ctx context.Context, points []datapoint, atOnce bool) 
 	defer b.mu.Unlock()
 	b.add(points)
 	b.urgent = b.urgent || atOnce
-	if !b.isDue(h.Clock.Now()) {
+	now := h.Clock.Now()
+	if n := b.dropMistimed(now); n > 0 {
+		handler.Logger(h.Log).Warn("dropping metric values whose times are far from now", "count", n)
+	}
+	if !b.isDue(now) {
 		return nil
 	}
 	if err := h.Metrics.PutScalingMetrics(ctx, slices.Clone(b.waiting)); err != nil {

@@ -89,8 +89,9 @@ func (h labelling) labelGroup(
 	return nil
 }
 
-// removeStaleMark returns a node to service that has the mark of an update that has ended: a call of
-// that update may arrive after its end. It does not try again what ECS refused the update.
+// removeStaleMark returns a node to what it was that has the mark of an update that has ended: a call
+// of that update may arrive after its end. A node that somebody else has drained stays DRAINING. It does
+// not try again what ECS refused the update.
 func (h labelling) removeStaleMark(ctx context.Context, g *cluster.NodeGroup, node *cluster.Instance) error {
 	by := node.Attributes[cluster.AttributeUnschedulable]
 	if by == "" {
@@ -100,7 +101,7 @@ func (h labelling) removeStaleMark(ctx context.Context, g *cluster.NodeGroup, no
 	if err != nil || u == nil || !nodegroup.HasStaleMark(u, node) {
 		return err
 	}
-	if node.Status == cluster.InstanceDraining {
+	if nodegroup.IsDrainedBy(u, node) {
 		if err := h.Hosts.ActivateInstance(ctx, g.Cluster, node.ID); err != nil {
 			return err
 		}

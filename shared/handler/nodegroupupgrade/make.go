@@ -23,6 +23,10 @@ type making struct{ *Handler }
 // What exists is found by its name, so every round does only what is left. The row is written
 // before anything is created: [nodegroup.MayForget] tells by it when nothing can appear any more.
 func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
+	g, err := h.beginAgain(ctx, g)
+	if err != nil {
+		return state.IgnoreConflict(err)
+	}
 	target, chosen, issue, err := h.resolveMachines(ctx, g)
 	if issue != nil || err != nil {
 		return h.endCreation(ctx, g, err, issue)
@@ -47,6 +51,18 @@ func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	}
 	_, err = h.awaitNodes(ctx, &next) // a group of no nodes has no event to wait for
 	return err
+}
+
+// beginAgain lets waits begin again that a clock began which had jumped ahead, and records that: see
+// [nodegroup.BeginMakingAgain].
+func (h making) beginAgain(ctx context.Context, g *cluster.NodeGroup) (*cluster.NodeGroup, error) {
+	next := nodegroup.BeginMakingAgain(g, h.Clock.Now())
+	if next == g {
+		return g, nil
+	}
+	next.Rev++
+	_, err := h.State.Write(ctx, state.Write{Put: next})
+	return next, err
 }
 
 // lookAfter is how soon a made node group is looked at again that waits for something of which AWS
@@ -207,6 +223,10 @@ func (h making) writeCreated(ctx context.Context, g *cluster.NodeGroup, issues [
 // nodes are drained first: their tasks have some time to leave. Everything is deleted in each
 // round, because a call of the creation may take effect after all was gone.
 func (h making) removeGroup(ctx context.Context, g *cluster.NodeGroup) error {
+	g, err := h.beginAgain(ctx, g)
+	if err != nil {
+		return state.IgnoreConflict(err)
+	}
 	if err := h.writeEnds(ctx, g); err != nil {
 		return err
 	}

@@ -184,10 +184,10 @@ func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *clust
 			return nil, nil, seen, err
 		}
 		if seen.isGone {
-			u = nodegroup.Fail(u, nodegroup.GroupGoneError(g.AutoScalingGroup))
+			return nodegroup.EndWithoutGroup(u, g.AutoScalingGroup, h.Clock.Now()), nil, seen, nil
 		}
 		next, actions = nodegroup.Next(u, seen.group, seen.instances, h.Clock.Now())
-		if seen.isGone || !next.HasEnded() && !nodegroup.EndsRelease(u, next, seen.instances) || attempt > 0 {
+		if !next.HasEnded() && !nodegroup.EndsRelease(u, next, seen.instances) || attempt > 0 {
 			return next, actions, seen, nil
 		}
 		if err := h.refreshNodes(ctx, g.Cluster, seen.instances); err != nil {

@@ -43,7 +43,7 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 		return nil, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
 	}
 	if len(groups) == 0 {
-		return goneObservation(g, u), nil
+		return &observation{isGone: true}, nil
 	}
 	auto := groups[0]
 	o := &observation{
@@ -76,15 +76,6 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 		err = nil // restoring needs no labels
 	}
 	return o, err
-}
-
-// goneObservation is the observation of a group that was deleted: nothing is left to restore there.
-func goneObservation(g *cluster.NodeGroup, u *cluster.Update) *observation {
-	o := &observation{isGone: true, group: nodegroup.Group{Name: g.AutoScalingGroup, Template: u.OriginalTemplate}}
-	if u.OriginalSizes != nil {
-		o.group.Sizes = *u.OriginalSizes
-	}
-	return o
 }
 
 // sizesOf returns the sizes of an Auto Scaling group.

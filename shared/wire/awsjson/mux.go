@@ -118,7 +118,11 @@ func encodeError(err error) (status int, answer []byte) {
 	case cluster.CodeRequestEntityTooBig:
 		status = http.StatusRequestEntityTooLarge
 	}
-	answer, _ = json.Marshal(map[string]string{"__type": string(e.Code), "message": e.Message}) // strings cannot fail
+	answer, _ = json.Marshal(struct { // strings cannot fail
+		Type      cluster.Code `json:"__type"`
+		Message   string       `json:"message"`
+		Resources []string     `json:"resourceIds,omitempty"`
+	}{e.Code, e.Message, e.Resources})
 	return status, answer
 }
 

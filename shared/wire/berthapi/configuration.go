@@ -236,11 +236,17 @@ type ClusterInput struct {
 type PutConfigurationInput struct {
 	Cluster       string         `json:"cluster"`
 	Configuration *Configuration `json:"configuration"`
+	// Revision is the one that DescribeClusterConfiguration has answered. If the configuration has changed
+	// since, the call fails with a ConflictException. Without it any configuration is replaced.
+	Revision *int64 `json:"revision,omitempty"`
 }
 
 // ConfigurationOutput is a cluster's configuration.
 type ConfigurationOutput struct {
 	Configuration *Configuration `json:"configuration"`
+	// Revision grows with each change, from 0 for a cluster without a configuration. The answer to a change
+	// has none.
+	Revision *int64 `json:"revision,omitempty"`
 	// Notes says what of a new configuration has no effect.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -254,7 +260,7 @@ func (s *server) describeConfiguration(ctx context.Context, in *ClusterInput) (*
 	if err != nil {
 		return nil, err
 	}
-	return &ConfigurationOutput{Configuration: ConfigurationOf(c)}, nil
+	return &ConfigurationOutput{Configuration: ConfigurationOf(c), Revision: &c.Rev}, nil
 }
 
 func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput) (*ConfigurationOutput, error) {
@@ -268,6 +274,12 @@ func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput
 	row, err := ConfigurationRow(name, in.Configuration)
 	if err != nil {
 		return nil, err
+	}
+	if in.Revision != nil {
+		if *in.Revision < 0 {
+			return nil, input.Invalid("revision is %d, but must be 0 or more.", *in.Revision)
+		}
+		row.Rev = *in.Revision + 1
 	}
 	if err := s.Configurations.PutConfiguration(ctx, row); err != nil {
 		return nil, err

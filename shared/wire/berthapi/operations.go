@@ -18,7 +18,8 @@ import (
 type Configurations interface {
 	// ClusterConfiguration returns the zero value if none was set.
 	ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
-	// PutConfiguration replaces the configuration as a whole.
+	// PutConfiguration replaces the configuration as a whole: if c has a Rev, only the one whose Rev is
+	// one less.
 	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
 }
 

@@ -257,12 +257,26 @@ func (o *taskOperations) submitTasks(
 		tasks, failed, err = o.newTasks(ctx, spec, ref)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, withTaskARNs(o.Account, spec.Cluster, err)
 	}
 	out := o.taskShapes(ctx, spec.Cluster, tasks)
 	addTags(out, tasks)
 	return out, failureShapes(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]),
 		nil
+}
+
+// withTaskARNs returns an error of the API with the ARNs of the tasks that it names, and any other as it
+// is.
+func withTaskARNs(account cluster.Account, clusterName string, err error) error {
+	var e *cluster.Error
+	if !errors.As(err, &e) || len(e.Resources) == 0 {
+		return err
+	}
+	arns := make([]string, len(e.Resources))
+	for n, id := range e.Resources {
+		arns[n] = account.ARN("task", clusterName, id)
+	}
+	return &cluster.Error{Code: e.Code, Message: e.Message, Resources: arns}
 }
 
 // newTasks submits a request that is not a repetition. The definition must be usable by this caller
