@@ -225,3 +225,46 @@ func TestManagedScaling_ReadsAllAfterAGap(t *testing.T) {
 		})
 	}
 }
+
+// Sets of a cluster that had the name before are not applied to the one that has it now.
+func TestManagedScaling_ClusterCreatedAgain(t *testing.T) {
+	s := newScaled(t, nil)
+	s.minute(1)
+	n := 3
+	s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+	s.minute(8)
+	for k := range 10 {
+		s.scale("web", 2+k%2)
+		s.minute(1)
+	}
+	if _, err := s.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
+		t.Fatal(err)
+	}
+	s.pump()
+	s.minute(1)
+	s.ecs.clusters[prod] = false
+	if err := s.api.Clusters.ClusterDeleted(ctx, prod); err != nil {
+		t.Fatal(err)
+	}
+	s.decide, s.act = nil, nil
+	s.look(t)
+	clear(s.ecs.instances)
+	s.groups["g"].Instances, s.groups["g"].Desired = nil, 0
+	if rows[*state.ChangeSet](s.world, state.PrefixChangeSet) == nil {
+		t.Fatal("no set of the old cluster is left")
+	}
+
+	s.placement = s.newPlacement("env-2", handler.DefaultSettings()) // the new cluster is too small for sets
+	s.ecs.clusters[prod] = true
+	if err := s.api.Clusters.ClusterCreated(ctx, prod); err != nil {
+		t.Fatal(err)
+	}
+	s.attach(t, "p")
+	s.minute(2)
+	n = 1
+	s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+	s.minute(6)
+	s.scale("web", 12)
+	s.minute(15)
+	wantCount(t, "tasks that wait", s.with(cluster.TaskProvisioning), 0)
+}

@@ -630,7 +630,7 @@ var fullerAnswers = map[string][]string{
 		".clusters.attachmentsStatus",
 	},
 	"DescribeClusterConfiguration": {".revision"},
-	"DescribeNodegroup": {".nodegroup.releaseVersion", ".nodegroup.capacityType", ".nodegroup.diskSize"},
+	"DescribeNodegroup":            {".nodegroup.releaseVersion", ".nodegroup.capacityType", ".nodegroup.diskSize"},
 	// The simulated AWS describes more of both.
 	"Action=DescribeTargetGroups&Version=2015-12-01":      {""},
 	"Action=DescribeAutoScalingGroups&Version=2011-01-01": {""},
