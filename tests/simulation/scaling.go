@@ -150,9 +150,6 @@ func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
 	}
 	s.groupChecker = newScalingChecker(s)
 	options.Settings = drawSettings(r.Seed)
-	if r.Plant == ForgetWaiting {
-		options.Settings.ChangeSetsFrom = 0
-	}
 	options.Watch = w.checker.CheckCommit
 	options.WrapState = func(function string, inner state.Store) state.Store {
 		return &faultyStore{world: w, function: function, inner: r.Plant.wrapStore(function, inner)}

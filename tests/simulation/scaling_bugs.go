@@ -154,12 +154,25 @@ type replacingStore struct{ state.Store }
 
 func (s *replacingStore) Get(ctx context.Context, k state.Key) (state.Row, error) {
 	row, err := s.Store.Get(ctx, k)
-	if p, ok := row.(*cluster.CapacityProvider); ok && p != nil {
-		next := *p
-		next.Scaling.ReplaceUnregistered = true
-		return &next, err
+	return replacingProvider(row), err
+}
+
+func (s *replacingStore) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	rows, err := s.Store.List(ctx, r)
+	for n := range rows {
+		rows[n] = replacingProvider(rows[n])
 	}
-	return row, err
+	return rows, err
+}
+
+func replacingProvider(row state.Row) state.Row {
+	p, ok := row.(*cluster.CapacityProvider)
+	if !ok || p == nil {
+		return row
+	}
+	next := *p
+	next.Scaling.ReplaceUnregistered = true
+	return &next
 }
 
 // A daemonCountingStore shows DAEMON services as REPLICA services.
