@@ -95,9 +95,14 @@ type Protection struct {
 // MaxProtection is how long a protection may last (ECS API, UpdateTaskProtection: 2880 minutes).
 const MaxProtection = 48 * time.Hour
 
-// IsActive reports whether the protection holds now; nil does not.
+// protectionMargin is how much longer a protection may seem to last: the present clock may be behind. A
+// protection that lasts too long delays, one that ends too soon loses a task's work.
+const protectionMargin = 24 * time.Hour
+
+// IsActive reports whether the protection holds now; nil does not. One that would hold for much longer
+// than any can was stored by a clock that had jumped, and is over.
 func (p *Protection) IsActive(now time.Time) bool {
-	return p != nil && RemainingWait(p.Until, now, MaxProtection) > 0
+	return p != nil && RemainingWait(p.Until, now, MaxProtection+protectionMargin) > 0
 }
 
 // ActiveUntil returns when the protection ends; zero if it does not hold now.

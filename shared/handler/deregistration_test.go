@@ -44,8 +44,15 @@ func (w *world) deregistrations() (out []string) {
 func (w *world) laterSweep() {
 	w.t.Helper()
 	w.advance(10 * time.Minute)
-	w.sweep()
+	w.sweepTwice()
 	w.pump()
+}
+
+// sweepTwice finds what is no longer used, and deregisters it.
+func (w *world) sweepTwice() {
+	w.t.Helper()
+	w.sweep()
+	w.sweep()
 }
 
 // inUse returns a cluster with a steady service of web:1, which is then deregistered.
@@ -277,7 +284,7 @@ func TestDeregistered_InWhateverOrder(t *testing.T) {
 		w.advance(10 * time.Minute)
 		w.ecs.onDescribe = func(string) {
 			w.ecs.onDescribe = nil
-			w.sweep()
+			w.sweepTwice()
 			want(t, "deregistered", fmt.Sprint(w.ecs.deregistered), "[web:1]")
 		}
 		_, err := w.api.Services.CreateService(ctx,
@@ -303,38 +310,84 @@ func TestDeregistered_InWhateverOrder(t *testing.T) {
 		w.deploy("web", "web:2")
 		w.ecs.onDeregister = func(string) error { return cluster.Errorf(cluster.CodeThrottling, "Rate exceeded") }
 		w.advance(10 * time.Minute)
-		want(t, "failed", w.observer.RunSchedule(ctx, "sweep") != nil, true)
+		w.sweepTwice() // the error is none of the sweep's, which would begin again
 		want(t, "deferred", fmt.Sprint(w.deregistrations()), "[web:1]")
 		w.ecs.onDeregister = func(name string) error { // the answer is lost
 			w.ecs.definitions[name].Inactive = true
 			return errors.New("cut off")
 		}
-		want(t, "failed", w.observer.RunSchedule(ctx, "sweep") != nil, true)
+		w.sweep()
+		want(t, "deferred", fmt.Sprint(w.deregistrations()), "[web:1]")
 		w.ecs.onDeregister = nil
 		w.sweep()
 		wantCount(t, "deferred", w.deregistrations(), 0)
 	})
-	t.Run("AThrottledSweepLeavesTheRestToTheNext", func(t *testing.T) {
+	t.Run("OneThatFailsKeepsNoOthersBack", func(t *testing.T) {
 		w := inUse(t)
 		w.deploy("web", "web:2")
 		w.create("big", "big", 0)
 		want(t, "deferred", w.deregister("big:1"), true)
 		_, err := w.api.Services.DeleteService(ctx, prod, "big", true)
 		want(t, "error", err, nil)
-		w.ecs.onDeregister = func(string) error { return cluster.Errorf(cluster.CodeThrottling, "Rate exceeded") }
+		w.ecs.onDeregister = func(name string) error {
+			if name == "big:1" { // which is called first
+				return cluster.Errorf(cluster.CodeServer, "Service Unavailable")
+			}
+			return nil
+		}
+		w.laterSweep()
+		want(t, "deferred", fmt.Sprint(w.deregistrations()), "[big:1]")
+	})
+	t.Run("AThrottledSweepLeavesTheRestToTheNext", func(t *testing.T) {
+		w := inUse(t)
+		for n := range 5 {
+			name := fmt.Sprint("big-", n)
+			w.ecs.define(definition(name, 1, 256, 512))
+			w.create(name, name, 0)
+			want(t, "deferred", w.deregister(name+":1"), true)
+			_, err := w.api.Services.DeleteService(ctx, prod, name, true)
+			want(t, "error", err, nil)
+		}
 		w.advance(10 * time.Minute)
-		want(t, "failed", w.observer.RunSchedule(ctx, "sweep") != nil, true)
-		wantCount(t, "calls", w.ecs.deregistered, 1)
+		w.sweep()
+		w.ecs.onDeregister = func(string) error { return cluster.Errorf(cluster.CodeThrottling, "Rate exceeded") }
+		w.sweep()
+		wantCount(t, "calls", w.ecs.deregistered, 3)
 		w.ecs.onDeregister = nil
 		w.sweep()
+		want(t, "deferred", fmt.Sprint(w.deregistrations()), "[web:1]")
+	})
+	t.Run("ECSDoesNotDeleteItYet", func(t *testing.T) {
+		w := inUse(t)
+		_, err := w.api.Clusters.DeferDeletion(ctx, []string{"web:1"})
+		want(t, "error", err, nil)
+		w.deploy("web", "web:2")
+		w.ecs.onDelete = func(string) error {
+			return cluster.Errorf(cluster.CodeClient, "The specified task definition is still in ACTIVE status.")
+		}
+		w.laterSweep()
+		want(t, "deferred", fmt.Sprint(w.deregistrations()), "[web:1]")
+		w.ecs.onDelete = nil
+		w.sweep()
 		wantCount(t, "deferred", w.deregistrations(), 0)
+		want(t, "deleted", w.ecs.deleted[len(w.ecs.deleted)-1], "web:1")
+	})
+	t.Run("AClusterThatECSLostUsesOthers", func(t *testing.T) {
+		w := inUse(t)
+		w.create("big", "big", 0)
+		want(t, "deferred", w.deregister("big:1"), true)
+		_, err := w.api.Services.DeleteService(ctx, prod, "big", true)
+		want(t, "error", err, nil)
+		w.ecs.clusters[prod] = false // deleted past Berth, with a service that is wanted
+		w.laterSweep()
+		want(t, "deferred", fmt.Sprint(w.deregistrations()), "[web:1]")
 	})
 	t.Run("ECSNoLongerHasIt", func(t *testing.T) {
 		w := inUse(t)
 		w.deploy("web", "web:2")
 		w.advance(10 * time.Minute)
 		delete(w.ecs.definitions, "web:1")
-		w.sweep()
+		w.sweepTwice()
 		wantCount(t, "deferred", w.deregistrations(), 0)
 	})
 	t.Run("ADeletionIsRequestedWhileTheSweepDeregisters", func(t *testing.T) {

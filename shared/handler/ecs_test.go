@@ -48,8 +48,9 @@ type fakeECS struct {
 
 	onDescribe   func(name string)       // after a revision was found
 	onDeregister func(name string) error // before it has an effect
-	deregistered []string                // by calls of DeregisterTaskDefinition
-	deleted      []string                // by calls of DeleteTaskDefinition
+	onDelete     func(name string) error
+	deregistered []string // by calls of DeregisterTaskDefinition
+	deleted      []string // by calls of DeleteTaskDefinition
 
 	delayed  []delayedStart
 	starts   []cluster.StartCall
@@ -378,6 +379,9 @@ func (e *fakeECS) DeregisterTaskDefinition(_ context.Context, name string) error
 
 func (e *fakeECS) DeleteTaskDefinition(_ context.Context, name string) error {
 	e.deleted = append(e.deleted, name)
+	if e.onDelete != nil {
+		return e.onDelete(name)
+	}
 	return nil
 }
 

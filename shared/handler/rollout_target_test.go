@@ -200,7 +200,7 @@ func TestPlacement_Protected(t *testing.T) {
 // No protection lasts longer than two days: one that would was stored by a clock that had jumped.
 func TestPlacement_ProtectedByAClockThatJumped(t *testing.T) {
 	w := rolled(t, 2, operation.CreateService{})
-	w.protect(w.clock.now.Add(51 * time.Hour))
+	w.protect(w.clock.now.Add(75 * time.Hour))
 	protected, _, err := w.api.TaskProtections.DescribeTaskProtections(ctx, prod, []string{w.with(cluster.TaskRunning)[0].ID})
 	if err != nil || len(protected) != 1 || !protected[0].Until.IsZero() {
 		t.Errorf("described as %+v, %v", protected, err)

@@ -152,14 +152,19 @@ func MakingEnds(g *cluster.NodeGroup) []time.Time {
 	return []time.Time{g.Machines.CreatingSince.Add(lateCallTimeout), g.ModifiedAt.Add(emptyTimeout)}
 }
 
-// BeginMakingAgain lets the waits of a node group that Berth makes or deletes begin now that a clock
-// which had jumped ahead has begun, as in an update (N6). They would otherwise last until the present
-// clock gets there. The result is the same pointer if there are none.
-func BeginMakingAgain(g *cluster.NodeGroup, now time.Time) *cluster.NodeGroup {
+// RestartWaits restarts waits of a node group that Berth makes or deletes whose start lies ahead, because
+// a clock had jumped, as in an update (N6). They would otherwise last until the present clock gets there.
+// The result is the same pointer if there are none.
+func RestartWaits(g *cluster.NodeGroup, now time.Time) *cluster.NodeGroup {
 	next, machines := *g, *g.Machines
 	next.Machines = &machines
 	again := false
-	for _, start := range []*time.Time{&next.CreatedAt, &next.ModifiedAt, &machines.CreatingSince} {
+	starts := []*time.Time{&next.CreatedAt, &next.ModifiedAt}
+	if g.Status != cluster.NodeGroupDeleting {
+		// Until a deletion may end, it waits for what calls of the creation may still make.
+		starts = append(starts, &machines.CreatingSince)
+	}
+	for _, start := range starts {
 		if cluster.IsAhead(*start, now) {
 			*start, again = now, true
 		}

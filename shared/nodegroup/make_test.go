@@ -175,7 +175,7 @@ func TestMakingBegunAheadBeginsAgain(t *testing.T) {
 	ahead, early := noon.Add(3*time.Hour), noon.Add(-time.Minute)
 	g := madeGroup(t, func(g *cluster.NodeGroup) { g.CreatedAt, g.ModifiedAt = ahead, early })
 	g.Machines.CreatingSince = ahead
-	next := nodegroup.BeginMakingAgain(g, noon)
+	next := nodegroup.RestartWaits(g, noon)
 	if !next.CreatedAt.Equal(noon) || !next.ModifiedAt.Equal(early) || !next.Machines.CreatingSince.Equal(noon) {
 		t.Errorf("created %s, modified %s, creating since %s", next.CreatedAt, next.ModifiedAt,
 			next.Machines.CreatingSince)
@@ -183,7 +183,7 @@ func TestMakingBegunAheadBeginsAgain(t *testing.T) {
 	if !g.CreatedAt.Equal(ahead) || !g.Machines.CreatingSince.Equal(ahead) {
 		t.Error("the row that was given has changed")
 	}
-	if nodegroup.BeginMakingAgain(next, noon.Add(-cluster.MaxClockError)) != next {
+	if nodegroup.RestartWaits(next, noon.Add(-cluster.MaxClockError)) != next {
 		t.Error("times that a clock may have written which is right began again")
 	}
 }

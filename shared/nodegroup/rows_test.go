@@ -56,7 +56,7 @@ func TestMembersOfAGroup(t *testing.T) {
 		taskRow("waiting", "", "web"),
 		&cluster.Protection{Owner: "web", Task: "a", Until: noon.Add(time.Second)},
 		&cluster.Protection{Owner: "log", Task: "b", Until: noon},
-		&cluster.Protection{Owner: "web", Task: "d", Until: noon.Add(51 * time.Hour)}, // a clock had jumped
+		&cluster.Protection{Owner: "web", Task: "d", Until: noon.Add(75 * time.Hour)}, // a clock had jumped
 	}
 	members := nodegroup.NodesOf(&cluster.AutoScalingGroup{Instances: []cluster.GroupInstance{
 		{ID: "i-1", Zone: "a", Template: "lt:1", Lifecycle: "InService"},

@@ -6,8 +6,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// A Deregistration is a revision of a task definition that is INACTIVE for Berth and ACTIVE at ECS,
-// because services may still start tasks of it.
+// A Deregistration is that of a revision of a task definition through Berth, while services may still
+// use it. The revision is INACTIVE for Berth, and ACTIVE at ECS until no service needs it.
 type Deregistration struct {
 	Family   string
 	Revision int

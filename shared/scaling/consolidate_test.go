@@ -263,7 +263,7 @@ func TestConsolidationKeeps(t *testing.T) {
 		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
 	})
 	t.Run("AProtectionOfAClockThatJumpedDoesNotCount", func(t *testing.T) {
-		w := newWorld(lightlyUsed, often, web("web", 5, ""), protectTask(noon.Add(51*time.Hour)))
+		w := newWorld(lightlyUsed, often, web("web", 5, ""), protectTask(noon.Add(75*time.Hour)))
 		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
 	})
 	t.Run("OneAtATimeWithoutABudget", func(t *testing.T) {

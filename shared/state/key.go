@@ -121,7 +121,7 @@ func AliasKey(cluster, derived string) Key { return Key{cluster, PrefixAlias + d
 // TaskDefinitionKey names the cached copy of a task definition; name is family:revision.
 func TaskDefinitionKey(cluster, name string) Key { return Key{cluster, PrefixDefinition + name} }
 
-// DeregistrationKey names the row of a revision that ECS has still to deregister; name is
+// DeregistrationKey names the row of a revision that was deregistered through Berth; name is
 // family:revision.
 func DeregistrationKey(name string) Key { return Key{Directory, PrefixDeregistration + name} }
 

@@ -325,9 +325,9 @@ type AccountSettings struct {
 	Principals map[string]map[string]string `json:"p,omitempty"`
 }
 
-// A Deregistration says that a revision of a task definition was deregistered through Berth and that
-// ECS does not know yet: ECS would start no more tasks of it for the services that use it. Berth
-// treats the revision as INACTIVE. The sweep deregisters it at ECS once no cluster uses it.
+// A Deregistration is that of a revision of a task definition through Berth, while services may still
+// use it: ECS would start no more tasks of it for them. Berth treats the revision as INACTIVE. The sweep
+// deregisters it at ECS once no cluster uses it.
 type Deregistration struct {
 	cluster.Head
 	Family   string    `json:"f"`

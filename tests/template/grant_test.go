@@ -83,7 +83,8 @@ var wildcards = []string{
 	"NodeGroupUpgradeRole.PublicImageParameters", "NodeGroupUpgradeRole.TagByTemplate",
 	"NodeGroupUpgradeRole.TagTemplates", "NodeGroupUpgradeRole.Templates",
 	"PlacementRole.Stream",
-	"TaskStateChangeRole.EndTaskDefinitions", "TaskStateChangeRole.ListTasks", "TaskStateChangeRole.Look",
+	"TaskStateChangeRole.DeleteTaskDefinitions", "TaskStateChangeRole.DeregisterTaskDefinitions",
+	"TaskStateChangeRole.ListTasks", "TaskStateChangeRole.Look",
 }
 
 func TestEveryWildcardIsListedAndHasAReason(t *testing.T) {

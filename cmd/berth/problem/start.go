@@ -38,8 +38,8 @@ var startFailures = []startFailure{
 		"Systems Manager: it needs a way to the internet, or VPC endpoints of both.", whatSecrets, querySecrets, nil},
 	{hasSecret(""), "", whatSecrets, querySecrets, findSecrets},
 	{hasAny("TaskDefinition is inactive", "TaskDefinition not found"), "The task definition was deregistered " +
-		"or deleted at ECS itself, which starts no more tasks of it. Deregistered through Berth, it stays in use as " +
-		"long as services need it. Register it again, and update the service to the new revision.",
+		"or deleted directly at ECS, which starts no more tasks of it. Register it again, and update the service to " +
+		"the new revision. Deregister through Berth: services then go on with the revision.",
 		"See its status", "status", nil},
 	{hasAny("CannotPull"), "", "Check the name of its image", queryAll, nil},
 	{hasAny("ResourceInitialization", "role"), "", "Check its execution role", queryAll, nil},

@@ -17,7 +17,7 @@ import (
 
 // lookUpDefinition asks ECS for a task definition, by family, family:revision or ARN, and caches in
 // the cluster what placement needs of it. An INACTIVE one is a ClientException, as with ECS; so is
-// one that ECS has still to deregister.
+// one that was deregistered through Berth.
 func (a *Dependencies) lookUpDefinition(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.TaskDefinition, error) {
@@ -92,8 +92,8 @@ func (a *Dependencies) cachedDefinition(
 
 // DeferDeregistration makes a revision (family:revision) INACTIVE for Berth alone if a cluster may
 // use it. The sweep deregisters it at ECS when none does any more: until then ECS starts the tasks
-// of its services. It returns nil if no cluster has ever used the revision; the caller then
-// deregisters it at ECS and calls [Clusters.TaskDefinitionChanged].
+// of its services. It returns nil if no cluster has ever used the revision, or ECS has deregistered it
+// before; the caller then passes the call on to ECS and calls [Clusters.TaskDefinitionChanged].
 //
 // The row is written before the clusters are looked at, and [Dependencies.lookUpDefinition] caches
 // a definition before it looks for the row. So a call that begins to use the revision at the same
@@ -212,7 +212,8 @@ func (a *Clusters) markInactive(ctx context.Context, name string) (cached bool, 
 	return cached, err
 }
 
-// deregistrationRow returns the row of a revision that ECS has still to deregister, or nil.
+// deregistrationRow returns the row of a revision that was deregistered through Berth, until
+// [state.KeepDeregistration] after ECS has deregistered it; nil if there is none.
 func deregistrationRow(ctx context.Context, store state.Store, name string) (*state.Deregistration, error) {
 	return state.ReadRow[*state.Deregistration](ctx, store, state.DeregistrationKey(name),
 		"the deregistration of task definition "+name)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -72,7 +73,7 @@ func (a *Tasks) sameRequest(ctx context.Context, old *state.Request, params stri
 	if old.Params == params {
 		return old, nil
 	}
-	ids := old.Tasks
+	ids := slices.Clone(old.Tasks)
 	if !old.Answered && old.Provisional {
 		meta, err := a.findCluster(ctx, old.Cluster)
 		if err != nil {

@@ -169,8 +169,8 @@ func (h *Handler) runDueRows(ctx context.Context, name string, scheduled bool) e
 	if !drain {
 		return failed
 	}
-	continues, err := h.drainOutbox(ctx, name, idleRounds)
-	if failed = errors.Join(failed, err); !continues {
+	settled, err := h.drainOutbox(ctx, name, idleRounds)
+	if failed = errors.Join(failed, err); !settled {
 		return failed
 	}
 	return errors.Join(failed, h.deleteDrained(ctx, rows))

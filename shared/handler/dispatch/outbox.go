@@ -17,9 +17,9 @@ import (
 // or reduced to what is still to do, and a due row starts the next round if one is needed.
 // idleRounds counts the rounds before this one that did nothing.
 //
-// It reports whether nothing is left to do, or another round is scheduled that will do it. An error alone
-// does not say so: a call that is throttled is an error, and scheduled again.
-func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) (continues bool, err error) {
+// It reports whether nothing is left to do, or another round is scheduled that will do it. That may be so
+// with an error: a call that is throttled is one, and is scheduled again.
+func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) (settled bool, err error) {
 	r := &round{Handler: h, State: state.NewFeed(h.State, h.Clock), cluster: name, now: h.Clock.Now()}
 	rows, err := h.readOutbox(ctx, name, r.now)
 	if err != nil {

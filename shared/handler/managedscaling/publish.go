@@ -58,7 +58,7 @@ func (b *metricBuffer) add(points []datapoint) {
 	b.waiting = b.waiting[max(0, len(b.waiting)-maxWaiting):]
 }
 
-// dropMistimed drops the values of which a clock that had jumped has written the time, and returns how
+// dropMistimed drops the values whose time is far from now, because a clock had jumped, and returns how
 // many there were. CloudWatch takes no value that is more than two hours ahead, and with it refuses all
 // others of the request. One that it takes would count as the value of a minute yet to come.
 func (b *metricBuffer) dropMistimed(now time.Time) (dropped int) {

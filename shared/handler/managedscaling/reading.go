@@ -26,7 +26,7 @@ type reading struct {
 	hasStaleInstances bool
 	rows              []state.Row
 	index             map[state.Key]int // in rows
-	// undefined are task definitions that are in no row: those of tasks that Berth has not started.
+	// undefined are task definitions that are not in the table, which each look would ask for.
 	undefined map[string]bool
 }
 
@@ -95,10 +95,11 @@ func (r *reading) isComplete(batch, version int64) bool {
 	return batch <= max(r.seen, r.batch) && version <= r.version
 }
 
-// isCurrent reports whether the reading will do for a decision. If placement is at a batch just now,
-// that of a few seconds ago does, but not where a wake-up asks for what is new. Nor does it if the
-// instances are to be read: who sees that an instance is marked as released must see all tasks that
-// were placed there before (package scaling, "A release takes two decisions").
+// isCurrent reports whether the reading will do for a decision. While placement is at a batch, a reading
+// does that has the batches up to a few seconds ago, but not if a wake-up asks for what is new. Nor does
+// it if the instances have to be read, which would be newer than its tasks: who sees that an instance is
+// marked as released must see all tasks that were placed there before (package scaling, "A release takes
+// two decisions").
 func (r *reading) isCurrent(batch, version int64, isWoken bool, now time.Time) bool {
 	return r.isComplete(batch, version) ||
 		!isWoken && !r.hasStaleInstances && now.Sub(r.changedAt).Abs() <= maxLag

@@ -89,9 +89,9 @@ func (h labelling) labelGroup(
 	return nil
 }
 
-// removeStaleMark returns a node to what it was that has the mark of an update that has ended: a call
-// of that update may arrive after its end. A node that somebody else has drained stays DRAINING. It does
-// not try again what ECS refused the update.
+// removeStaleMark removes the mark of an update that has ended, and activates the node if that update had
+// drained it: a call of the update may arrive after its end. A node that somebody else has drained stays
+// DRAINING. What ECS refused the update is not tried again.
 func (h labelling) removeStaleMark(ctx context.Context, g *cluster.NodeGroup, node *cluster.Instance) error {
 	by := node.Attributes[cluster.AttributeUnschedulable]
 	if by == "" {

@@ -23,7 +23,7 @@ type making struct{ *Handler }
 // What exists is found by its name, so every round does only what is left. The row is written
 // before anything is created: [nodegroup.MayForget] tells by it when nothing can appear any more.
 func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
-	g, err := h.beginAgain(ctx, g)
+	g, err := h.restartWaits(ctx, g)
 	if err != nil {
 		return state.IgnoreConflict(err)
 	}
@@ -53,10 +53,10 @@ func (h making) makeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	return err
 }
 
-// beginAgain lets waits begin again that a clock began which had jumped ahead, and records that: see
-// [nodegroup.BeginMakingAgain].
-func (h making) beginAgain(ctx context.Context, g *cluster.NodeGroup) (*cluster.NodeGroup, error) {
-	next := nodegroup.BeginMakingAgain(g, h.Clock.Now())
+// restartWaits restarts waits whose start lies ahead because a clock had jumped, and records that: see
+// [nodegroup.RestartWaits].
+func (h making) restartWaits(ctx context.Context, g *cluster.NodeGroup) (*cluster.NodeGroup, error) {
+	next := nodegroup.RestartWaits(g, h.Clock.Now())
 	if next == g {
 		return g, nil
 	}
@@ -223,7 +223,7 @@ func (h making) writeCreated(ctx context.Context, g *cluster.NodeGroup, issues [
 // nodes are drained first: their tasks have some time to leave. Everything is deleted in each
 // round, because a call of the creation may take effect after all was gone.
 func (h making) removeGroup(ctx context.Context, g *cluster.NodeGroup) error {
-	g, err := h.beginAgain(ctx, g)
+	g, err := h.restartWaits(ctx, g)
 	if err != nil {
 		return state.IgnoreConflict(err)
 	}

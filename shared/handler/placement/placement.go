@@ -274,7 +274,7 @@ func (h *Handler) commitChain(
 			return err
 		}
 		for _, w := range c.Writes {
-			rows.add(w.Key()) // before: a commit that seems to fail may have been made
+			rows.add(w.Key())
 		}
 		if c.Version == state.NoVersion && len(c.Writes) == 1 {
 			if _, err := h.State.Write(ctx, c.Writes[0]); err != nil {

@@ -18,9 +18,10 @@ import (
 // wrote is in the snapshot.
 const deregistrationSettle = 5 * time.Minute
 
-// isDeregistrationSettled reports whether nothing new can use the revision any more.
+// isDeregistrationSettled reports whether nothing new can use the revision any more. A deregistration
+// whose time a clock wrote that had jumped ahead waits for it: an hour more does no harm.
 func isDeregistrationSettled(d *state.Deregistration, now time.Time) bool {
-	return cluster.RemainingWait(d.At.Add(deregistrationSettle), now, deregistrationSettle) == 0
+	return now.Sub(d.At) >= deregistrationSettle
 }
 
 // listDeregistrations returns the revisions that were deregistered through Berth and that ECS has
@@ -32,7 +33,7 @@ func listDeregistrations(ctx context.Context, store state.Store) ([]*state.Dereg
 }
 
 // noteUnusedDefinitions records which revisions with a deferred deregistration the cluster has used
-// and uses no more. In most installations at most times there are none, and it is one small read.
+// and uses no more. Most installations have none at most times: then this is one small read.
 func (s *sweep) noteUnusedDefinitions(ctx context.Context) error {
 	rows, err := listDeregistrations(ctx, s.State)
 	if err != nil || len(rows) == 0 {
@@ -84,9 +85,16 @@ func usedDefinitions(snap *snapshot.Snapshot) map[string]bool {
 	return used
 }
 
+// Bounds of one sweep: how many revisions it deregisters, and how many calls ECS may fail before the others
+// wait for the next sweep.
+const (
+	maxDeregistered   = 100
+	maxFailedAttempts = 3
+)
+
 // deregisterUnused deregisters at ECS the revisions that no cluster uses any more, and deletes those
 // whose deletion was requested, too. A call that is cut off is repeated by the next sweep, which
-// does no harm.
+// does no harm. What fails at ECS for now is only logged: the error would have all clusters swept again.
 func (h *Handler) deregisterUnused(ctx context.Context) error {
 	rows, err := listDeregistrations(ctx, h.State)
 	if err != nil || len(rows) == 0 {
@@ -96,21 +104,34 @@ func (h *Handler) deregisterUnused(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var failed []error
+	var refused []error
+	called, failed := 0, 0
 	for _, row := range rows {
 		if !isDeregistrationSettled(row, h.Clock.Now()) {
 			continue
 		}
 		inUse, err := h.mayBeInUse(ctx, row, names)
-		if err == nil && !inUse {
-			err = h.deregister(ctx, row)
+		if err != nil {
+			return err
 		}
-		failed = append(failed, err)
-		if err != nil && cluster.PermanentError(err) == nil {
-			break // ECS or the store has enough for now: the rows of the others wait for the next sweep
+		if inUse {
+			continue
+		}
+		called++
+		switch err := h.deregister(ctx, row); {
+		case err == nil:
+		case cluster.PermanentError(err) != nil:
+			refused = append(refused, err)
+		default:
+			failed++
+			handler.Logger(h.Log).Warn("a task definition is not deregistered yet",
+				"definition", row.Name(), "error", err)
+		}
+		if called == maxDeregistered || failed == maxFailedAttempts {
+			break
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(refused...)
 }
 
 // mayBeInUse reports whether one of the clusters has used the revision and no sweep has found it
@@ -131,21 +152,32 @@ func (h *Handler) mayBeInUse(ctx context.Context, row *state.Deregistration, nam
 	return false, nil
 }
 
-// deregister carries a deferred deregistration out, and records its end last. If a deletion was
-// requested meanwhile, the next sweep does it.
+// deregister carries a deferred deregistration out, and records that last. If ECS refuses to delete the
+// revision, the next sweep tries again, until ECS no longer has it.
 func (h *Handler) deregister(ctx context.Context, row *state.Deregistration) error {
 	name := row.Name()
 	err := h.ECS.DeregisterTaskDefinition(ctx, name)
-	if err == nil && !row.DeleteAt.IsZero() {
-		err = h.ECS.DeleteTaskDefinition(ctx, name)
-	}
-	if err != nil {
-		if refused := cluster.PermanentError(err); refused == nil || refused.Code != cluster.CodeClient {
+	isGone := isRefusedByECS(err) // by this installation in an earlier sweep, or by somebody else
+	switch {
+	case err != nil && !isGone:
+		return err
+	case isGone:
+		handler.Logger(h.Log).Warn("ECS has no task definition to deregister", "definition", name, "error", err)
+	case !row.DeleteAt.IsZero():
+		if err := h.ECS.DeleteTaskDefinition(ctx, name); isRefusedByECS(err) {
+			handler.Logger(h.Log).Warn("a task definition is not deleted yet", "definition", name, "error", err)
+			return nil
+		} else if err != nil {
 			return err
 		}
-		// ECS no longer has the revision: somebody has deleted it there.
-		handler.Logger(h.Log).Warn("ECS has no task definition to deregister", "definition", name, "error", err)
 	}
+	// If a deletion was requested meanwhile, the next sweep deletes the revision.
 	_, err = h.State.Write(ctx, state.Write{Put: row.Ended(h.Clock.Now())})
 	return cluster.Wrap(state.IgnoreConflict(err), "ending the deregistration of task definition %s", name)
+}
+
+// isRefusedByECS reports whether ECS says that the revision is not what the call is for.
+func isRefusedByECS(err error) bool {
+	refused := cluster.PermanentError(err)
+	return refused != nil && refused.Code == cluster.CodeClient
 }

@@ -3,8 +3,8 @@
 //
 // What comes in: ECS's events, load reports and Spot interruption warnings from a queue, and the
 // schedule "sweep". What goes out: task, instance and load rows, through package observe; due rows
-// where a sweep finds that placement has something left to do; outbox entries for registrations; the
-// end at ECS of task definitions that no service uses any more.
+// where a sweep finds that placement has something left to do; outbox entries for registrations;
+// the deregistration at ECS of task definitions that no service uses any more.
 //
 // Invariants:
 //   - Nothing is decided here. The stream of the rows wakes placement.

@@ -2,6 +2,7 @@ package taskstatechange
 
 import (
 	"context"
+	"errors"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -77,5 +78,5 @@ func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return s.recordLostTasks(ctx, nil)
+	return errors.Join(s.recordLostTasks(ctx, nil), s.noteUnusedDefinitions(ctx))
 }

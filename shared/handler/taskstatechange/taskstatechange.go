@@ -157,14 +157,14 @@ func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 	return nil
 }
 
-// RunSchedule runs the hourly sweep over the clusters until the invocation's time is up; the next
-// run continues there. Then it deregisters task definitions that no cluster uses any more. name must
-// be "sweep".
+// RunSchedule deregisters task definitions that no cluster used any more when it was swept last. Then it
+// runs the hourly sweep over the clusters until the invocation's time is up; the next run continues
+// there. name must be "sweep".
 func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
 	}
-	swept := h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log,
-		func(name string) error { return h.sweepCluster(ctx, name) })
-	return errors.Join(swept, h.deregisterUnused(ctx))
+	deregistered := h.deregisterUnused(ctx) // first: the sweep takes all the time that there is
+	return errors.Join(deregistered, h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log,
+		func(name string) error { return h.sweepCluster(ctx, name) }))
 }

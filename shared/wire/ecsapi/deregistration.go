@@ -156,7 +156,11 @@ func (v *definitionView) deferDeregistration(ctx context.Context, ref string) ([
 	if err != nil || d == nil {
 		return nil, err
 	}
-	return showDeregistered(out, d)
+	return answer.Edit(out, func(o answer.Object) error {
+		delete(o, "tags") // which only the description has
+		setDeregistered(o.Object("taskDefinition"), d)
+		return nil
+	})
 }
 
 // deferDeletions requests the deletion of those revisions whose deregistration is deferred. It

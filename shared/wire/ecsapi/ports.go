@@ -35,7 +35,8 @@ type Clusters interface {
 	// DeferDeletion requests the deletion of those of the revisions whose deregistration is
 	// deferred, and returns these by name.
 	DeferDeletion(ctx context.Context, names []string) (map[string]*operation.Deregistration, error)
-	// DeferredDeregistrations returns those of a family, or of all families if it is empty.
+	// DeferredDeregistrations returns the deferred deregistrations of a family, or of all families if it is
+	// empty.
 	DeferredDeregistrations(ctx context.Context, family string) ([]*operation.Deregistration, error)
 	// SuggestFamily returns refused with the nearest family that exists, if the family of the named
 	// task definition does not.
