@@ -159,12 +159,7 @@ func RestartWaits(g *cluster.NodeGroup, now time.Time) *cluster.NodeGroup {
 	next, machines := *g, *g.Machines
 	next.Machines = &machines
 	again := false
-	starts := []*time.Time{&next.CreatedAt, &next.ModifiedAt}
-	if g.Status != cluster.NodeGroupDeleting {
-		// Until a deletion may end, it waits for what calls of the creation may still make.
-		starts = append(starts, &machines.CreatingSince)
-	}
-	for _, start := range starts {
+	for _, start := range []*time.Time{&next.CreatedAt, &next.ModifiedAt, &machines.CreatingSince} {
 		if cluster.IsAhead(*start, now) {
 			*start, again = now, true
 		}
