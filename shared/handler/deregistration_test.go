@@ -67,7 +67,7 @@ func inUse(t *testing.T) *world {
 	return w
 }
 
-// As with ECS, a service goes on with a revision that was deregistered: it replaces tasks, scales,
+// As with ECS, a service keeps using a revision that was deregistered: it replaces tasks, scales,
 // and returns to the revision.
 func TestDeregistered_RevisionsGoOnInServices(t *testing.T) {
 	t.Run("TasksAreReplaced", func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestSweep_DeregistersWhatIsNoLongerUsed(t *testing.T) {
 
 // Calls that race, are repeated or are cut off leave no service without its revision, and no
 // revision ACTIVE for ever.
-func TestDeregistered_InWhateverOrder(t *testing.T) {
+func TestDeregistered_InAnyOrder(t *testing.T) {
 	t.Run("WhatNoClusterHasUsedEndsAtOnce", func(t *testing.T) {
 		w := newWorld(t)
 		want(t, "deferred", w.deregister("web:1"), false)

@@ -14,6 +14,19 @@ import (
 	"berth/shared/state"
 )
 
+// newLostOutbox returns a world with a task to start whose outbox row has not reached dispatch: the row's
+// record was lost.
+func newLostOutbox(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	w.dispatchAsleep = true
+	w.create("web", "web", 1)
+	w.pump()
+	w.act, w.dispatchAsleep = nil, false
+	return w
+}
+
 // agree checks that ECS runs exactly what the rows say, each task once.
 func (w *world) agree(t testing.TB, tasks int) {
 	t.Helper()
@@ -541,12 +554,7 @@ func TestDispatch_Due(t *testing.T) {
 		}
 	})
 	t.Run("OfAnOutboxWhoseRecordWasLost", func(t *testing.T) {
-		w := newWorld(t)
-		w.instances("i", 1, 4096, 8192)
-		w.dispatchAsleep = true
-		w.create("web", "web", 1)
-		w.pump()
-		w.act, w.dispatchAsleep = nil, false
+		w := newLostOutbox(t)
 		w.minute()
 		w.agree(t, 1)
 	})

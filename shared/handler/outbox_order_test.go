@@ -75,12 +75,7 @@ func TestPlacement_OutboxWhileDispatchIsBehind(t *testing.T) {
 // The due row of an outbox goes once a drain has succeeded.
 func TestDispatch_DueRowOfAnOutbox(t *testing.T) {
 	drained := func(t *testing.T) (*world, *outboxReads) {
-		w := newWorld(t)
-		w.instances("i", 1, 4096, 8192)
-		w.dispatchAsleep = true
-		w.create("web", "web", 1)
-		w.pump()
-		w.act, w.dispatchAsleep = nil, false
+		w := newLostOutbox(t)
 		w.putDueOutbox()
 		reads := &outboxReads{Store: w.store}
 		w.dispatch.State = reads

@@ -201,7 +201,8 @@ func TestPlacement_Protected(t *testing.T) {
 func TestPlacement_ProtectedByAClockThatJumped(t *testing.T) {
 	w := rolled(t, 2, operation.CreateService{})
 	w.protect(w.clock.now.Add(75 * time.Hour))
-	protected, _, err := w.api.TaskProtections.DescribeTaskProtections(ctx, prod, []string{w.with(cluster.TaskRunning)[0].ID})
+	running := w.with(cluster.TaskRunning)[0].ID
+	protected, _, err := w.api.TaskProtections.DescribeTaskProtections(ctx, prod, []string{running})
 	if err != nil || len(protected) != 1 || !protected[0].Until.IsZero() {
 		t.Errorf("described as %+v, %v", protected, err)
 	}

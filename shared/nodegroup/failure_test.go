@@ -368,8 +368,8 @@ func TestFailRestoresTheGroup(t *testing.T) {
 	}
 }
 
-// An update whose Auto Scaling group was deleted ends at once in every phase, also if others had changed
-// the group's sizes, and whatever it was doing. It has each of its errors once.
+// An update whose Auto Scaling group was deleted ends at once in every phase, also in the middle of
+// a removal and if others had changed the group's sizes. It has each of its errors once.
 func TestAnUpdateEndsWithoutItsGroup(t *testing.T) {
 	for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseScaleUp, cluster.PhaseUpgrade,
 		cluster.PhaseScaleDown, cluster.PhaseRestore} {

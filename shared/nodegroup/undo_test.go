@@ -343,7 +343,8 @@ func TestUpdatesKnowWhatTheyDrained(t *testing.T) {
 			{Instance: "i-3", Node: "ci-i-3", Step: cluster.StepDrain, DrainingAt: noon, StepSince: noon}}
 	})
 	next, actions := nodegroup.Next(u, groupOf(4), []nodegroup.Instance{node("i-1", false, running("a", "web")),
-		node("i-2", false, draining, running("b", "web")), node("i-3", false, draining, running("c", "web")), node("i-4", true)}, noon)
+		node("i-2", false, draining, running("b", "web")), node("i-3", false, draining, running("c", "web")),
+		node("i-4", true)}, noon)
 	if !slices.ContainsFunc(actions, func(a nodegroup.Action) bool {
 		return a.Kind == nodegroup.Drain && a.Instance == "i-1"
 	}) {

@@ -41,7 +41,7 @@ type setRows struct {
 	Gone []string `json:"g,omitempty"`
 }
 
-// A Change is one row of a [ChangeSet]; Row is nil if it is gone.
+// A Change is one row of a [ChangeSet]; Row is nil if it was deleted.
 type Change struct {
 	Key Key
 	Row Row

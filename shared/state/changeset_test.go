@@ -17,7 +17,9 @@ func TestChangeSet(t *testing.T) {
 	gone := state.InstanceKey("prod", "b")
 	instance := &cluster.Instance{Head: cluster.Head{Cluster: "prod", Rev: 3}, ID: "a", Status: cluster.InstanceActive}
 	task := &cluster.Task{Head: cluster.Head{Cluster: "prod", Rev: 2}, TaskSpec: cluster.TaskSpec{Owner: "o", ID: "t"}}
-	changes := []state.Change{{Key: gone}, {Key: state.KeyOf(task), Row: task}, {Key: state.KeyOf(instance), Row: instance}}
+	changes := []state.Change{
+		{Key: gone}, {Key: state.KeyOf(task), Row: task}, {Key: state.KeyOf(instance), Row: instance},
+	}
 
 	t.Run("GivesBackItsRows", func(t *testing.T) {
 		set := state.NewChangeSet(of, 7, now)

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 )
 
-// As with ECS, a service goes on with a task definition that was deregistered, as `terraform apply`
+// As with ECS, a service keeps using a task definition that was deregistered, as `terraform apply`
 // does with the revision that it replaces. The simulated ECS refuses StartTask of an INACTIVE
 // revision, as AWS does.
 func TestServicesKeepDeregisteredTaskDefinitions(t *testing.T) {
@@ -61,7 +61,7 @@ func TestServicesKeepDeregisteredTaskDefinitions(t *testing.T) {
 		t.Errorf("RunTask answers %v", err)
 	}
 
-	// The service goes on, also after a sweep.
+	// The service still replaces tasks, also after a sweep.
 	atECS := func() bool {
 		d, err := v.AWS.ECS.DescribeTaskDefinition(ctx, "quay:2")
 		if err != nil {

@@ -37,7 +37,8 @@ var addedFields = map[string][]string{
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
-		inbox, scaleOuts, untagged, drainedNodes, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
+		inbox, scaleOuts, untagged, drainedNodes, deploymentFailures(), deploymentConfigurations(), deregistrations,
+		changeSets()),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -51,8 +52,8 @@ func changeSets() []string {
 	kind := "changes# *state.ChangeSet"
 	fields := []string{kind}
 	for _, name := range []string{
-		"Head", "Head.Cluster", "Head.Rev", "Head.Stamp", "Head.Expires", "Batch", "Version", "ClusterCreatedAt", "At", "Packed",
-		"Omitted",
+		"Head", "Head.Cluster", "Head.Rev", "Head.Stamp", "Head.Expires", "Batch", "Version",
+		"ClusterCreatedAt", "At", "Packed", "Omitted",
 	} {
 		fields = append(fields, kind+"."+name)
 	}

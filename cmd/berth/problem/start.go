@@ -39,7 +39,7 @@ var startFailures = []startFailure{
 	{hasSecret(""), "", whatSecrets, querySecrets, findSecrets},
 	{hasAny("TaskDefinition is inactive", "TaskDefinition not found"), "The task definition was deregistered " +
 		"or deleted directly at ECS, which starts no more tasks of it. Register it again, and update the service to " +
-		"the new revision. Deregister through Berth: services then go on with the revision.",
+		"the new revision. Deregister through Berth: services then keep using the revision.",
 		"See its status", "status", nil},
 	{hasAny("CannotPull"), "", "Check the name of its image", queryAll, nil},
 	{hasAny("ResourceInitialization", "role"), "", "Check its execution role", queryAll, nil},

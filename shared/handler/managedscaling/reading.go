@@ -14,7 +14,7 @@ import (
 // A reading has a cluster's instances, tasks and task definitions as they were when all were read, with
 // the change sets of placement's later batches applied.
 type reading struct {
-	// createdAt is when the cluster was created. Another one may have its name by now.
+	// createdAt is when the cluster was created: one created since may have the same name.
 	createdAt time.Time
 	// seen is the batch that placement was at when everything was read: it may not have ended. batch is
 	// the last one whose changes the reading has, version the placement version that it has.
@@ -38,7 +38,7 @@ const (
 	// time of placement's clock: one that is wrong costs a read of everything, or a look that is late.
 	maxLag = 10 * time.Second
 	// maxSets and maxSetsBytes bound the change sets that one look applies, the latter as they are
-	// packed. To read everything costs no more.
+	// packed. Reading everything then costs about as much.
 	maxSets      = 300
 	maxSetsBytes = 2 << 20
 )
@@ -134,7 +134,7 @@ func (p *pass) readWhole(ctx context.Context, meta *state.Meta, batch int64) (*r
 }
 
 // applyChangeSets applies the sets of batches that have ended since. It reports false if everything
-// has to be read: a set is missing, omits its rows or cannot be read, or there are too many.
+// must be read: a set is missing, omits its rows or cannot be read, or there are too many.
 func (p *pass) applyChangeSets(ctx context.Context, clusterName string, r *reading) (bool, error) {
 	sets, err := state.ListRows[*state.ChangeSet](
 		ctx, p.State, state.ChangeSetsAfter(clusterName, r.batch, maxSets), "change sets")

@@ -2,6 +2,8 @@ package managedscaling
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -158,6 +160,30 @@ func TestReadingReadsEverything(t *testing.T) {
 				t.Error("everything was read again although nothing has changed")
 			}
 		})
+	}
+}
+
+// More rows than one look should apply are read as a whole.
+func TestReadingBoundsWhatItApplies(t *testing.T) {
+	rng, tasks := rand.New(rand.NewPCG(1, 1)), []*cluster.Task{}
+	for range 6000 { // random ids, of which little can be compressed
+		id := fmt.Sprintf("%016x%016x%016x", rng.Uint64(), rng.Uint64(), rng.Uint64())
+		tasks = append(tasks, taskOn(id, "x"))
+	}
+	for _, c := range []struct {
+		sets  int
+		whole bool
+	}{{3, false}, {16, true}} {
+		w := newReadingWorld(t)
+		var packed string
+		w.end(5, func(s *state.ChangeSet) { packed = s.Packed }, tasks...)
+		for n := range c.sets - 1 {
+			w.end(int64(6+n), func(s *state.ChangeSet) { s.Packed = packed })
+		}
+		w.claim(int64(4 + c.sets))
+		if _, _, whole := w.read(); whole != c.whole {
+			t.Errorf("%d sets of %d bytes: everything was read: %v", c.sets, len(packed), whole)
+		}
 	}
 }
 

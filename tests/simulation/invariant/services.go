@@ -128,7 +128,8 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, activeCount,
 			s.Desired)
 	}
-	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && settled && healthyCount < least && !isLost {
+	least := ModelService(s).Floor(s.Desired)
+	if stopping.IsHealthy(c.now()) && settled && healthyCount < least && !isLost {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID,
 			s.Name, healthyCount, least)
 	}
