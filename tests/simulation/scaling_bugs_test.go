@@ -13,6 +13,7 @@ const maxScalingSeeds = 60
 // show. Some seed must find it, and pass without it in the same group.
 func TestPlantedScalingBugsAreFound(t *testing.T) {
 	skipReplay(t)
+	skipDays(t)
 	for _, bug := range slices.Sorted(maps.Keys(ScalingBugs)) {
 		withBug := func(seed uint64) Outcome {
 			out := SimulateScaling(ScalingRun{Seed: seed, Plant: bug})

@@ -25,6 +25,14 @@ func TestScaling(t *testing.T) {
 	}
 }
 
+// skipDays skips a test of many days of managed scaling with -short: they take minutes.
+func skipDays(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make check runs it")
+	}
+}
+
 // scalingRegressions are seeds of managed scaling that once found a bug, and which one.
 var scalingRegressions = map[uint64]string{
 	154: "a running task was started again, marked lost when that was refused, and terminated with its instance",
@@ -51,6 +59,7 @@ var scalingRegressions = map[uint64]string{
 
 func TestScalingRegressions(t *testing.T) {
 	skipReplay(t)
+	skipDays(t)
 	for seed, found := range scalingRegressions {
 		if out := SimulateScaling(ScalingRun{Seed: seed}); len(out.Broken) > 0 {
 			t.Errorf("seed %d, which once found that %s: %q", seed, found, out.Broken)

@@ -160,7 +160,7 @@ func TestLongOutage(t *testing.T) {
 
 // TestSameSeedSameHistory runs seeds of every kind twice: the commits, the steps and the log are
 // the same. In the history of seed 100040 two revisions are throttled at once, whose wake-ups were
-// once written in any order, so it runs more often.
+// once written in any order, so it runs more often. With -short, at most 3 seeds of a kind run.
 func TestSameSeedSameHistory(t *testing.T) {
 	skipReplay(t)
 	for name, kind := range map[string]struct {
@@ -174,6 +174,9 @@ func TestSameSeedSameHistory(t *testing.T) {
 		"Scaling":      {2, func(seed uint64) Outcome { return SimulateScaling(ScalingRun{Seed: seed}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				kind.seeds = min(kind.seeds, 3)
+			}
 			for seed := range kind.seeds {
 				a, b := kind.simulate(seed), kind.simulate(seed)
 				if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Log, b.Log) {

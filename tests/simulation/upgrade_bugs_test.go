@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// firstUpgradeSeeds are the seeds that find each bug. If one no longer does, all seeds are
-// searched.
+// firstUpgradeSeeds are the seeds that find each bug. If one no longer does, all seeds are searched, and
+// the test fails with the seed to write here.
 var firstUpgradeSeeds = map[Bug]uint64{
 	OldNodesSchedulable: 7, DrainAllAtOnce: 7, OneTooMany: 7, NoReplacement: 7, NoDrainTimeOut: 15, NoCordonWait: 7,
 	KeepSurge: 7, RaiseMinimum: 7,
