@@ -432,8 +432,10 @@ type cloud struct {
 	mux   *awsjson.Mux
 	calls []string
 	tasks []types.Task
-	last  []byte // the body of the last call
-	down  error
+	// revisions are what the lists of task definitions have.
+	revisions []revision
+	last      []byte // the body of the last call
+	down      error
 }
 
 var shop = types.TaskDefinition{
@@ -515,10 +517,8 @@ func newCloud() *cloud {
 		"DeleteCluster": awsjson.TypedOperation(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
 		"RegisterTaskDefinition": awsjson.TypedOperation(fine[ecs.RegisterTaskDefinitionInput,
 			ecs.RegisterTaskDefinitionOutput]),
-		"ListTaskDefinitions": awsjson.TypedOperation(fine[ecs.ListTaskDefinitionsInput,
-			ecs.ListTaskDefinitionsOutput]),
-		"ListTaskDefinitionFamilies": awsjson.TypedOperation(fine[ecs.ListTaskDefinitionFamiliesInput,
-			ecs.ListTaskDefinitionFamiliesOutput]),
+		"ListTaskDefinitions":        awsjson.TypedOperation(c.listTaskDefinitions),
+		"ListTaskDefinitionFamilies": awsjson.TypedOperation(c.listFamilies),
 		"ListContainerInstances": awsjson.TypedOperation(fine[ecs.ListContainerInstancesInput,
 			ecs.ListContainerInstancesOutput]),
 		"UpdateContainerInstancesState": awsjson.TypedOperation(fine[ecs.UpdateContainerInstancesStateInput,

@@ -88,7 +88,7 @@ func (e *Definitions) DescribeDefinition(
 	return &out, err
 }
 
-// ListTaskDefinitions lists revisions by family and revision, ACTIVE ones unless the input has
+// ListTaskDefinitions lists revisions by family, then by revision, ACTIVE ones unless the input has
 // another status.
 func (e *Definitions) ListTaskDefinitions(
 	_ context.Context, in *ecs.ListTaskDefinitionsInput,
@@ -106,7 +106,7 @@ func (e *Definitions) ListTaskDefinitions(
 			}
 			for _, d := range fam.revisions {
 				if d.Def.Status == status {
-					arns[fmt.Sprintf("%s:%09d", name, d.Def.Revision)] = *d.Def.TaskDefinitionArn
+					arns[fmt.Sprintf("%s %09d", name, d.Def.Revision)] = *d.Def.TaskDefinitionArn
 				}
 			}
 		}

@@ -57,6 +57,17 @@ func (o Object) Text(member string) string {
 	return s
 }
 
+// Strings returns the texts in a list.
+func (o Object) Strings(member string) (out []string) {
+	list, _ := o[member].([]any)
+	for _, item := range list {
+		if text, ok := item.(string); ok {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
 // setDefault sets a member that is missing or null.
 func (o Object) setDefault(member string, v any) {
 	if o[member] == nil {

@@ -33,22 +33,24 @@ type definitionView struct {
 // Forward passes an operation on to ECS, and shows what ECS answers of task definitions as Berth has
 // it.
 func (v *definitionView) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
-	status, out, err := v.upstream.Forward(ctx, op, body)
+	switch op {
+	case "DescribeTaskDefinition":
+		return v.describeDefinition(ctx, body)
+	case "ListTaskDefinitions":
+		return v.listRevisions(ctx, body)
+	case "ListTaskDefinitionFamilies":
+		return v.listFamilies(ctx, body)
+	}
+	return v.upstream.Forward(ctx, op, body)
+}
+
+// describeDefinition describes a revision, as INACTIVE if its deregistration is deferred. A family is
+// its latest revision that is ACTIVE for Berth.
+func (v *definitionView) describeDefinition(ctx context.Context, body []byte) (int, []byte, error) {
+	status, out, err := v.upstream.Forward(ctx, "DescribeTaskDefinition", body)
 	if err != nil || status != http.StatusOK {
 		return status, out, err
 	}
-	switch op {
-	case "DescribeTaskDefinition":
-		return v.showDefinition(ctx, body, out)
-	case "ListTaskDefinitions":
-		out, err = v.showRevisions(ctx, body, out)
-	}
-	return status, out, err
-}
-
-// showDefinition shows a revision as INACTIVE if its deregistration is deferred. A family is its
-// latest revision that is ACTIVE for Berth.
-func (v *definitionView) showDefinition(ctx context.Context, body, out []byte) (int, []byte, error) {
 	var in ecs.DescribeTaskDefinitionInput
 	if err := awsjson.DecodeForwarded(body, &in); err != nil {
 		return 0, nil, err
@@ -113,35 +115,166 @@ func (v *definitionView) latestActive(
 	}
 }
 
-// showRevisions leaves revisions with a deferred deregistration out of a page of ACTIVE ones, which
-// may become shorter by it, and adds them to the last page of INACTIVE ones, or of those that are
-// being deleted.
-func (v *definitionView) showRevisions(ctx context.Context, body, out []byte) ([]byte, error) {
+// listRevisions lists revisions as Berth shows them: those with a deferred deregistration are not
+// ACTIVE but INACTIVE, or DELETE_IN_PROGRESS.
+func (v *definitionView) listRevisions(ctx context.Context, body []byte) (int, []byte, error) {
 	var in ecs.ListTaskDefinitionsInput
 	if err := awsjson.DecodeForwarded(body, &in); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	deferred, err := v.clusters.DeferredDeregistrations(ctx, input.Value(in.FamilyPrefix))
-	if err != nil || len(deferred) == 0 {
-		return out, err
+	if err != nil {
+		return 0, nil, err
 	}
-	wanted := cmp.Or(in.Status, types.TaskDefinitionStatusActive)
-	return answer.Edit(out, func(o answer.Object) error {
-		listed, _ := o["taskDefinitionArns"].([]any)
-		listed = slices.DeleteFunc(listed, func(item any) bool {
-			arn, _ := item.(string)
-			d := findDeregistration(deferred, cluster.LastPart(arn))
-			return d != nil && statusOf(d) != wanted
-		})
-		for _, d := range deferred {
-			arn := any(v.account.ARN("task-definition", d.Name()))
-			if o.Text("nextToken") == "" && statusOf(d) == wanted && !slices.Contains(listed, arn) {
-				listed = append(listed, arn)
-			}
+	list := answer.List{Compare: compareRevisions}
+	if in.Sort == types.SortOrderDesc {
+		list.Compare = func(a, b string) int { return compareRevisions(b, a) }
+	}
+	wanted, names := cmp.Or(in.Status, types.TaskDefinitionStatusActive), map[string]*operation.Deregistration{}
+	for _, d := range deferred {
+		arn := v.account.ARN("task-definition", d.Name())
+		names[arn] = d
+		if statusOf(d) == wanted {
+			list.Added = append(list.Added, arn)
 		}
-		o["taskDefinitionArns"] = listed
+	}
+	slices.SortFunc(list.Added, list.Compare)
+	if len(names) > 0 {
+		list.Hides = func(arn string) bool { return names[arn] != nil && statusOf(names[arn]) != wanted }
+	}
+	page := definitionPage{"ListTaskDefinitions", "taskDefinitionArns", input.Value(in.NextToken),
+		int(cmp.Or(input.Value(in.MaxResults), defaultPage))}
+	return v.forwardList(ctx, body, page, list)
+}
+
+// compareRevisions orders ARNs by family, then by revision, as ECS lists them.
+func compareRevisions(a, b string) int {
+	familyA, a, _ := strings.Cut(a[strings.LastIndexByte(a, '/')+1:], ":")
+	familyB, b, _ := strings.Cut(b[strings.LastIndexByte(b, '/')+1:], ":")
+	numberA, _ := strconv.Atoi(a)
+	numberB, _ := strconv.Atoi(b)
+	return cmp.Or(strings.Compare(familyA, familyB), cmp.Compare(numberA, numberB))
+}
+
+// listFamilies lists families as Berth shows them: one whose ACTIVE revisions at ECS all have a deferred
+// deregistration is INACTIVE.
+func (v *definitionView) listFamilies(ctx context.Context, body []byte) (int, []byte, error) {
+	var in ecs.ListTaskDefinitionFamiliesInput
+	if err := awsjson.DecodeForwarded(body, &in); err != nil {
+		return 0, nil, err
+	}
+	list := answer.List{Compare: strings.Compare}
+	if in.Status == types.TaskDefinitionFamilyStatusActive || in.Status == types.TaskDefinitionFamilyStatusInactive {
+		ended, err := v.inactiveFamilies(ctx, input.Value(in.FamilyPrefix))
+		if err != nil {
+			return 0, nil, err
+		}
+		if in.Status == types.TaskDefinitionFamilyStatusInactive {
+			list.Added = ended
+		} else if len(ended) > 0 {
+			list.Hides = func(family string) bool { return slices.Contains(ended, family) }
+		}
+	}
+	page := definitionPage{"ListTaskDefinitionFamilies", "families", input.Value(in.NextToken),
+		int(cmp.Or(input.Value(in.MaxResults), defaultPage))}
+	return v.forwardList(ctx, body, page, list)
+}
+
+// inactiveFamilies returns the families with that prefix, in order, that are ACTIVE at ECS and have only
+// revisions there whose deregistration is deferred. It asks ECS once for each family with such a revision.
+func (v *definitionView) inactiveFamilies(ctx context.Context, prefix string) (families []string, err error) {
+	deferred, err := v.clusters.DeferredDeregistrations(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	byFamily := map[string][]*operation.Deregistration{}
+	for _, d := range deferred {
+		if strings.HasPrefix(d.Family, prefix) {
+			byFamily[d.Family] = append(byFamily[d.Family], d)
+		}
+	}
+	for family, its := range byFamily {
+		latest, err := v.latestActive(ctx, family, its)
+		if err != nil {
+			return nil, err
+		}
+		if latest == "" {
+			families = append(families, family)
+		}
+	}
+	slices.Sort(families)
+	return families, nil
+}
+
+// A definitionPage is a request for a page of a list of task definitions or families.
+type definitionPage struct {
+	operation, member string
+	token             string
+	size              int // how many items it has at most
+}
+
+// defaultPage is how many items ECS lists on a page if the caller does not say.
+const defaultPage = 100
+
+// forwardList returns a page of a list. Where Berth shows the list otherwise than ECS, its token is
+// Berth's own: how many items of ECS's page were shown before, the last item that was shown, behind
+// which the page begins, and ECS's token of the page.
+func (v *definitionView) forwardList(
+	ctx context.Context, body []byte, of definitionPage, list answer.List,
+) (int, []byte, error) {
+	skip, after, page := of.start()
+	if page != of.token {
+		var err error
+		body, err = answer.Edit(body, func(o answer.Object) error {
+			if o["nextToken"] = page; page == "" {
+				delete(o, "nextToken")
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, nil, err
+		}
+	}
+	status, out, err := v.upstream.Forward(ctx, of.operation, body)
+	if err != nil || status != http.StatusOK || len(list.Added) == 0 && list.Hides == nil && after == "" {
+		return status, out, err
+	}
+	out, err = answer.Edit(out, func(o answer.Object) error {
+		items, next := o.Strings(of.member), o.Text("nextToken")
+		skip = min(skip, len(items))
+		shown, used, isCut := list.Page(items[skip:], after, of.size, next == "")
+		switch {
+		case isCut:
+			o["nextToken"] = of.tokenAt(skip+used, shown[len(shown)-1], page)
+		case next != "":
+			if len(items) > 0 {
+				after = items[len(items)-1]
+			}
+			o["nextToken"] = of.tokenAt(0, after, next)
+		}
+		o[of.member] = shown
 		return nil
 	})
+	return status, out, err
+}
+
+// start returns what tokenAt has put into the token. Any other token is ECS's own, which also says what
+// is wrong with it.
+func (p definitionPage) start() (skip int, after, page string) {
+	start, err := input.PageStart(p.operation, p.token)
+	parts := strings.SplitN(start, "\n", 3)
+	if err != nil || len(parts) < 3 {
+		return 0, "", p.token
+	}
+	skip, err = strconv.Atoi(parts[0])
+	if err != nil || skip < 0 {
+		return 0, "", p.token
+	}
+	return skip, parts[1], parts[2]
+}
+
+func (p definitionPage) tokenAt(skip int, after, page string) string {
+	return input.PageToken(p.operation, fmt.Sprintf("%d\n%s\n%s", skip, after, page))
 }
 
 // deferDeregistration answers a DeregisterTaskDefinition that the sweep carries out later, because a
