@@ -223,6 +223,20 @@ func TestSweep_DeregistersWhatIsNoLongerUsed(t *testing.T) {
 		w.laterSweep()
 		want(t, "deregistered", fmt.Sprint(w.ecs.deregistered), "[web:1]")
 	})
+	t.Run("AHundredInOneSweep", func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 120 {
+			family := fmt.Sprintf("old-%03d", n)
+			w.ecs.define(definition(family, 1, 256, 512))
+			_, err := w.store.Write(ctx, state.Write{Put: &state.Deregistration{Head: cluster.Head{Cluster: state.Directory, Rev: 1},
+				Family: family, Revision: 1, At: w.clock.now.Add(-time.Hour)}, Any: true})
+			want(t, "error", err, nil)
+		}
+		w.sweep()
+		wantCount(t, "deregistered", w.ecs.deregistered, 100)
+		w.sweep()
+		wantCount(t, "deregistered", w.ecs.deregistered, 120)
+	})
 	t.Run("AndDeletesItIfThatWasRequested", func(t *testing.T) {
 		w := inUse(t)
 		for range 2 {
