@@ -50,6 +50,7 @@ func checkBugIsFound(t *testing.T, known, n uint64, withBug, without func(seed u
 
 // TestPlantedBugsAreFound plants one bug at a time. Some seed must find it, and pass without it.
 func TestPlantedBugsAreFound(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	without := func(seed uint64) Outcome { return Simulate(Run{Seed: seed}) }
 	for _, bug := range Bugs {
@@ -60,6 +61,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 
 // TestPlantedBalanceBugsAreFound does the same in runs with balancing.
 func TestPlantedBalanceBugsAreFound(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	without := func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Balance: true}) }
 	for _, bug := range BalanceBugs {
@@ -70,6 +72,7 @@ func TestPlantedBalanceBugsAreFound(t *testing.T) {
 
 // TestFailureIsShrunk lets a planted bug fail and checks the report.
 func TestFailureIsShrunk(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	r := findBug(firstSeeds[CountStopped], maxSeeds, func(seed uint64) Outcome {
 		return Simulate(Run{Seed: seed, PlantedBug: CountStopped})

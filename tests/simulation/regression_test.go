@@ -111,6 +111,7 @@ var wholeRegressions = []struct {
 }
 
 func TestRegressions(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	for _, r := range wholeRegressions {
 		if out := Simulate(r.run); len(out.Broken) > 0 {

@@ -12,6 +12,7 @@ const maxScalingSeeds = 60
 // TestPlantedScalingBugsAreFound plants one bug at a time, in groups of a shape in which it can
 // show. Some seed must find it, and pass without it in the same group.
 func TestPlantedScalingBugsAreFound(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	skipDays(t)
 	for _, bug := range slices.Sorted(maps.Keys(ScalingBugs)) {

@@ -59,6 +59,7 @@ var scalingRegressions = map[uint64]string{
 }
 
 func TestScalingRegressions(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	skipDays(t)
 	for seed, found := range scalingRegressions {

@@ -27,6 +27,7 @@ func startDuringMassStop(t *testing.T, bug Bug) time.Duration {
 
 // Starts have a share of the calls of which stops never use up the last. The bug must show.
 func TestStartsKeepTheirShare(t *testing.T) {
+	t.Parallel()
 	if took := startDuringMassStop(t, NoBug); took > 5*time.Second {
 		t.Errorf("the start took %s", took)
 	}

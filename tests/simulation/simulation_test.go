@@ -162,6 +162,7 @@ func TestLongOutage(t *testing.T) {
 // the same. In the history of seed 100040 two revisions are throttled at once, whose wake-ups were
 // once written in any order, so it runs more often. With -short, at most 3 seeds of a kind run.
 func TestSameSeedSameHistory(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	for name, kind := range map[string]struct {
 		seeds    uint64

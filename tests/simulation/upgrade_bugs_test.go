@@ -21,6 +21,7 @@ const maxUpgradeSeeds = 500
 // TestPlantedUpgradeBugsAreFound plants one bug at a time. Some seed must find it, and pass without
 // it.
 func TestPlantedUpgradeBugsAreFound(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	without := func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Upgrade: true}) }
 	for _, bug := range slices.Sorted(maps.Keys(UpgradeBugs)) {

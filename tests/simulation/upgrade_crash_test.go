@@ -11,6 +11,7 @@ import (
 // TestUpgradeResumesAfterEveryWrite lets node-group-upgrade die after each of its changing calls,
 // one death per run. That delays an update and has no other effect.
 func TestUpgradeResumesAfterEveryWrite(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	for name, run := range map[string]struct {
 		pool NodePool

@@ -12,6 +12,7 @@ import (
 // TestUpgradeFiveZonesOfTwenty is the example of the EKS user guide: five zones of 20 nodes, of
 // which one or 20 are replaced at a time. The checker watches that no more are out of service.
 func TestUpgradeFiveZonesOfTwenty(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		parallel int

@@ -52,6 +52,7 @@ var upgradeRegressions = []struct {
 }
 
 func TestUpgradeRegressions(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	for _, r := range upgradeRegressions {
 		run := Run{Seed: r.seed, Upgrade: true}

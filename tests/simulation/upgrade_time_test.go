@@ -18,6 +18,7 @@ const launchTime = 90 * time.Second
 // launch of the node in its place; for each node of the surplus its tasks to leave and that minute.
 // The update may take 5 % longer than that.
 func TestUpgradeTakesItsParts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		pool  NodePool

@@ -176,6 +176,7 @@ func (w *simulatedWeek) countDrain(instance string) {
 // nothing: what one has moved the other does not move away, no more tasks move than a change has started
 // and stopped, and none without a change.
 func TestWeekOfConsolidationAndBalancing(t *testing.T) {
+	t.Parallel()
 	skipReplay(t)
 	w := simulateWeek(t, NoScalingBug)
 	for _, problem := range w.problems {
