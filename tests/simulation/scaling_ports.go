@@ -88,7 +88,11 @@ func (g *checkedGroups) DescribeGroups(ctx context.Context, names []string) ([]*
 func (g *checkedGroups) SetDesired(ctx context.Context, group string, n int) error {
 	return g.checkedCall(ctx, "SetDesiredCapacity", func() error {
 		g.checker.logf("%s sets the desired capacity to %d", g.function, n)
-		g.checker.checkSetDesired(g.described, n)
+		crossing := maxCrossing
+		if p := processOf(ctx); p != nil && p.abandoned {
+			crossing = maxAbandonedCrossing
+		}
+		g.checker.checkSetDesired(g.described, n, crossing)
 		return g.Groups.SetDesired(ctx, group, n)
 	})
 }
