@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/operation"
+	"berth/shared/wire/input"
 )
 
 // pageOf returns a page of a list in order; a token is how many items are before it.
@@ -22,7 +24,7 @@ func pageOf(list []string, token *string, size *int32) (page []string, next *str
 	if token != nil {
 		begin, _ = strconv.Atoi(*token)
 	}
-	end := len(list)
+	end := min(len(list), begin+100)
 	if size != nil {
 		end = min(end, begin+int(*size))
 	}
@@ -55,9 +57,12 @@ func listRevisions(all []revision, in *ecs.ListTaskDefinitionsInput) (arns []str
 	return arns
 }
 
-func listFamilies(all []revision, status types.TaskDefinitionFamilyStatus) []string {
-	active := map[string]bool{}
+func listFamilies(all []revision, in *ecs.ListTaskDefinitionFamiliesInput) []string {
+	active, status := map[string]bool{}, in.Status
 	for _, r := range all {
+		if in.FamilyPrefix != nil && !strings.HasPrefix(r.family, *in.FamilyPrefix) {
+			continue
+		}
 		active[r.family] = active[r.family] || r.status == types.TaskDefinitionStatusActive
 	}
 	maps.DeleteFunc(active, func(_ string, is bool) bool {
@@ -77,7 +82,7 @@ func (c *cloud) listTaskDefinitions(
 func (c *cloud) listFamilies(
 	_ context.Context, in *ecs.ListTaskDefinitionFamiliesInput,
 ) (*ecs.ListTaskDefinitionFamiliesOutput, error) {
-	families, next := pageOf(listFamilies(c.revisions, in.Status), in.NextToken, in.MaxResults)
+	families, next := pageOf(listFamilies(c.revisions, in), in.NextToken, in.MaxResults)
 	return &ecs.ListTaskDefinitionFamiliesOutput{Families: families, NextToken: next}, nil
 }
 
@@ -110,16 +115,7 @@ func TestDefinitionListsAreAsAfterTheDeregistration(t *testing.T) {
 		family := rapid.SampledFrom([]*string{nil, new("quay")}).Draw(t, "of")
 		for _, size := range []*int32{new(int32(1)), new(int32(2)), nil} {
 			checkRevisions(t, b, size, shown, family)
-			for _, status := range []types.TaskDefinitionFamilyStatus{"", "ACTIVE", "INACTIVE", "ALL"} {
-				checkPages(t, size, listFamilies(shown, status), func(token *string) ([]string, *string, error) {
-					out, err := b.ListTaskDefinitionFamilies(context.Background(), &ecs.ListTaskDefinitionFamiliesInput{
-						MaxResults: size, Status: status, NextToken: token})
-					if err != nil {
-						return nil, nil, err
-					}
-					return out.Families, out.NextToken, nil
-				})
-			}
+			checkFamilies(t, b, size, shown, family)
 		}
 	})
 }
@@ -139,6 +135,28 @@ func checkRevisions(t *rapid.T, b *berth, size *int32, shown []revision, family 
 				return out.TaskDefinitionArns, out.NextToken, nil
 			})
 		}
+	}
+}
+
+// checkFamilies checks the lists of families by every status, of those with a prefix or of all. Families
+// that are INACTIVE only for Berth come after the others.
+func checkFamilies(t *rapid.T, b *berth, size *int32, shown []revision, prefix *string) {
+	t.Helper()
+	for _, status := range []types.TaskDefinitionFamilyStatus{"", "ACTIVE", "INACTIVE", "ALL"} {
+		in := ecs.ListTaskDefinitionFamiliesInput{MaxResults: size, Status: status, FamilyPrefix: prefix}
+		want := listFamilies(shown, &in)
+		if status == "INACTIVE" {
+			own := listFamilies(b.cloud.revisions, &in)
+			want = append(own, slices.DeleteFunc(want, func(f string) bool { return slices.Contains(own, f) })...)
+		}
+		checkPages(t, size, want, func(token *string) ([]string, *string, error) {
+			in.NextToken = token
+			out, err := b.ListTaskDefinitionFamilies(context.Background(), &in)
+			if err != nil {
+				return nil, nil, err
+			}
+			return out.Families, out.NextToken, nil
+		})
 	}
 }
 
@@ -164,5 +182,40 @@ func checkPages(
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("listed are %v, want %v", got, want)
+	}
+}
+
+// A page has at most 100 revisions if the caller does not say how many, and then the list goes on.
+func TestLongDefinitionLists(t *testing.T) {
+	b, ctx := newBerth(t), t.Context()
+	b.scheduler.deferred = map[string]*operation.Deregistration{"shop:0": {Family: "shop", At: noon}}
+	for n := range 120 {
+		b.cloud.revisions = append(b.cloud.revisions, revision{"shop", n + 1, types.TaskDefinitionStatusInactive})
+	}
+	in := &ecs.ListTaskDefinitionsInput{Status: types.TaskDefinitionStatusInactive}
+	first := must(b.ListTaskDefinitions(ctx, in))(t)
+	in.NextToken = first.NextToken
+	second := must(b.ListTaskDefinitions(ctx, in))(t)
+	expect(t, "first page", len(first.TaskDefinitionArns), 100)
+	in.NextToken = second.NextToken
+	third := must(b.ListTaskDefinitions(ctx, in))(t)
+	all := slices.Concat(first.TaskDefinitionArns, second.TaskDefinitionArns, third.TaskDefinitionArns)
+	expect(t, "revisions", len(slices.Compact(all)), 121)
+	expect(t, "more", third.NextToken == nil, true)
+}
+
+// A token that Berth did not make for this list goes to ECS, which says what is wrong with it.
+func TestOtherTokensGoToECS(t *testing.T) {
+	b, ctx := newBerth(t), t.Context()
+	b.scheduler.deferred = map[string]*operation.Deregistration{"shop:3": {Family: "shop", Revision: 3, At: noon}}
+	b.cloud.revisions = []revision{{"shop", 3, types.TaskDefinitionStatusActive},
+		{"shop", 4, types.TaskDefinitionStatusInactive}}
+	first := must(b.ListTaskDefinitions(ctx,
+		&ecs.ListTaskDefinitionsInput{Status: types.TaskDefinitionStatusInactive, MaxResults: new(int32(1))}))(t)
+	for _, token := range []string{*first.NextToken, "1", input.PageToken("ListTaskDefinitions ACTIVE  ", "x")} {
+		_ = must(b.ListTaskDefinitions(ctx, &ecs.ListTaskDefinitionsInput{NextToken: &token}))(t)
+		if !strings.Contains(string(b.cloud.last), token) {
+			t.Errorf("ECS was asked %s", b.cloud.last)
+		}
 	}
 }

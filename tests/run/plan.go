@@ -11,7 +11,7 @@ func (r *runner) testPlan(python *pythonTools) plan {
 		{name: "gofmt", run: r.gofmt, usual: time.Second},
 		{name: "go vet", run: r.command("go", "vet", "./..."), usual: 150 * time.Second},
 		{
-			name: shortTestStep, run: r.shortTests, usual: 150 * time.Second,
+			name: shortTestStep, run: r.shortTests, usual: 420 * time.Second,
 			after: []string{"fetch MiniStack", "fetch aws CLI", "fetch moto"},
 		},
 	}
@@ -43,7 +43,7 @@ func (r *runner) checkPlan(python *pythonTools, seeds int) plan {
 		{name: releaseStep, run: r.releaseTests, usual: 90 * time.Second},
 		{name: raceStep, run: r.raceTests, usual: 200 * time.Second},
 		{name: mutateStep, run: r.mutate(), usual: 60 * time.Second},
-		{name: simulateStep(seeds), run: r.simulate(seeds), usual: 200 * time.Second},
+		{name: simulateStep(seeds), run: r.simulate(seeds), usual: 360 * time.Second},
 	}}}
 }
 
@@ -61,7 +61,7 @@ func (r *runner) lintPlan(python *pythonTools) plan {
 
 // staticcheckStep waits for go vet, which compiles what staticcheck needs compiled.
 func (r *runner) staticcheckStep() step {
-	return step{name: "staticcheck", run: r.staticcheck, usual: 90 * time.Second, after: []string{"go vet"}}
+	return step{name: "staticcheck", run: r.staticcheck, usual: 140 * time.Second, after: []string{"go vet"}}
 }
 
 func (r *runner) templateSteps(python *pythonTools) []step {

@@ -161,16 +161,12 @@ func (p *process) interrupt() error {
 		p.world.logf("%s is abandoned and continues", p.name)
 		p.abandoned = true
 		p.reportAbandoned()
-		return p.suspend(c.drawUpTo(AbandonInvocation,
-			3+(int(maxAbandonment/time.Second)-3)*c.drawBelow(AbandonInvocation, 2)))
+		return p.suspend(c.drawUpTo(AbandonInvocation, 3+52*c.drawBelow(AbandonInvocation, 2)))
 	case c.strikes(Suspend):
 		return p.suspend(c.drawUpTo(Suspend, 2))
 	}
 	return nil
 }
-
-// maxAbandonment is how long a process that was abandoned is suspended at most before it goes on.
-const maxAbandonment = 55 * time.Second
 
 // die ends the process: none of its calls reaches a port any more.
 func (p *process) die(how string) error {

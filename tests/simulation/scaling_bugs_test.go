@@ -14,7 +14,9 @@ const maxScalingSeeds = 60
 func TestPlantedScalingBugsAreFound(t *testing.T) {
 	t.Parallel()
 	skipReplay(t)
-	skipDays(t)
+	if testing.Short() {
+		t.Skip("make check runs it: days of managed scaling take minutes")
+	}
 	for _, bug := range slices.Sorted(maps.Keys(ScalingBugs)) {
 		withBug := func(seed uint64) Outcome {
 			out := SimulateScaling(ScalingRun{Seed: seed, Plant: bug})

@@ -95,9 +95,10 @@ func (c *scalingChecker) checkBounds() {
 // staleness covers the error of a clock, and the time that a decision takes.
 func (c *scalingChecker) staleness() time.Duration { return 4*time.Minute + c.checker.ClockSkew }
 
-// checkSetDesired checks a desired capacity that managed scaling sets, given the group as it saw it.
-// crossing is how long ago that may have been.
-func (c *scalingChecker) checkSetDesired(described *cluster.AutoScalingGroup, n int, crossing time.Duration) {
+// checkSetDesired checks a desired capacity that managed scaling sets, given the group as it saw it last.
+// A caller that was abandoned since may be suspended for any time in between.
+func (c *scalingChecker) checkSetDesired(look groupLook, n int, abandonedSince bool) {
+	described := look.group
 	switch {
 	case described == nil:
 		c.checker.Fail("the desired capacity is set without reading the group")
@@ -127,7 +128,7 @@ func (c *scalingChecker) checkSetDesired(described *cluster.AutoScalingGroup, n 
 	since := c.Loop.Now().Sub(c.raisedAt)
 	// Auto Scaling knows no condition: what comes between the last look at the group and the call is undone,
 	// and the next minute decides anew.
-	crossed := is != described.Desired && since < crossing
+	crossed := is != described.Desired && !c.raisedAt.Before(look.at) && (abandonedSince || since < maxCrossing)
 	if n < is && !c.raisedAt.IsZero() && since < cluster.DefaultScaling.Cooldown-c.staleness() && !crossed {
 		c.checker.Fail("C8: scaled in to %d, %s after a scale-out", n, since)
 	}
@@ -136,10 +137,6 @@ func (c *scalingChecker) checkSetDesired(described *cluster.AutoScalingGroup, n 
 // maxCrossing is how long a caller may be suspended between its last look at the group and the effect
 // of its call: before the call and within it.
 const maxCrossing = 2 * 2 * time.Second
-
-// maxAbandonedCrossing is the same for a caller that was abandoned between the two, and is suspended for
-// longer then.
-const maxAbandonedCrossing = maxCrossing + maxAbandonment
 
 // isRecent reports whether something happened so recently that a decision may not know of it.
 func (c *scalingChecker) isRecent(at time.Time) bool {
@@ -188,10 +185,7 @@ func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 	second := map[string]bool{}
 	for _, t := range c.AWS.Machines.TaskTruths(clusterName) {
 		owner, _ := cluster.ParseStartedBy(t.StartedBy)
-		id := cluster.TaskID(t.StartedBy, t.Instance)
-		if alias, ok := c.readRow(state.AliasKey(clusterName, id)).(*state.Alias); ok && alias != nil {
-			id = alias.ID
-		}
+		id := c.checker.TaskByAlias(cluster.TaskID(t.StartedBy, t.Instance))
 		row, ok := c.readRow(state.TaskKey(clusterName, owner, id)).(*cluster.Task)
 		if !ok || row == nil {
 			second[t.ID] = c.checker.HasExpired(id) // it has ended, so this is not its only start

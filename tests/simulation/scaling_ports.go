@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
@@ -50,9 +51,21 @@ func (g *observedGroups) PutMetricAlarm(ctx context.Context, a cluster.MetricAla
 // die before and after each call.
 type checkedGroups struct {
 	installation.Groups
-	checker   *scalingChecker
-	function  string
-	described *cluster.AutoScalingGroup
+	checker  *scalingChecker
+	function string
+	look     groupLook
+}
+
+// A groupLook is the group as a function saw it last, and whether its invocation was abandoned by then.
+type groupLook struct {
+	group     *cluster.AutoScalingGroup
+	at        time.Time
+	abandoned bool
+}
+
+func isAbandoned(ctx context.Context) bool {
+	p := processOf(ctx)
+	return p != nil && p.abandoned
 }
 
 func (g *checkedGroups) checkedCall(ctx context.Context, op string, change func() error) error {
@@ -80,7 +93,7 @@ func (g *checkedGroups) DescribeGroups(ctx context.Context, names []string) ([]*
 	got, err := g.Groups.DescribeGroups(ctx, names)
 	if len(got) == 1 {
 		g.checker.observeInstances()
-		g.described = got[0]
+		g.look = groupLook{got[0], g.checker.Loop.Now(), isAbandoned(ctx)}
 	}
 	return got, err
 }
@@ -88,11 +101,7 @@ func (g *checkedGroups) DescribeGroups(ctx context.Context, names []string) ([]*
 func (g *checkedGroups) SetDesired(ctx context.Context, group string, n int) error {
 	return g.checkedCall(ctx, "SetDesiredCapacity", func() error {
 		g.checker.logf("%s sets the desired capacity to %d", g.function, n)
-		crossing := maxCrossing
-		if p := processOf(ctx); p != nil && p.abandoned {
-			crossing = maxAbandonedCrossing
-		}
-		g.checker.checkSetDesired(g.described, n, crossing)
+		g.checker.checkSetDesired(g.look, n, isAbandoned(ctx) && !g.look.abandoned)
 		return g.Groups.SetDesired(ctx, group, n)
 	})
 }

@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -22,14 +24,6 @@ func TestScaling(t *testing.T) {
 	if r.Failed {
 		t.Fatalf("seed %d: %q; SEED=%[1]d go test -run TestScaling -v ./tests/simulation shows it", r.Seed,
 			r.Outcome.Broken)
-	}
-}
-
-// skipDays skips a test of many days of managed scaling with -short: they take minutes.
-func skipDays(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("make check runs it")
 	}
 }
 
@@ -59,11 +53,16 @@ var scalingRegressions = map[uint64]string{
 	20010:  "two decisions overlapped, and the older one's desired capacity was set last",
 }
 
+// TestScalingRegressions runs three of them with -short, as each takes seconds.
 func TestScalingRegressions(t *testing.T) {
 	t.Parallel()
 	skipReplay(t)
-	skipDays(t)
-	for seed, found := range scalingRegressions {
+	seeds := slices.Sorted(maps.Keys(scalingRegressions))
+	if testing.Short() {
+		seeds = seeds[:3]
+	}
+	for _, seed := range seeds {
+		found := scalingRegressions[seed]
 		if out := SimulateScaling(ScalingRun{Seed: seed}); len(out.Broken) > 0 {
 			t.Errorf("seed %d, which once found that %s: %q", seed, found, out.Broken)
 		}

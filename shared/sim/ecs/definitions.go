@@ -118,7 +118,7 @@ func (e *Definitions) ListTaskDefinitions(
 	return &out, err
 }
 
-// ListTaskDefinitionFamilies lists the families with an ACTIVE revision, those without one, or all.
+// ListTaskDefinitionFamilies lists all families, or only those with an ACTIVE revision, or without one.
 func (e *Definitions) ListTaskDefinitionFamilies(
 	_ context.Context, in *ecs.ListTaskDefinitionFamiliesInput,
 ) (*ecs.ListTaskDefinitionFamiliesOutput, error) {
@@ -127,10 +127,10 @@ func (e *Definitions) ListTaskDefinitionFamilies(
 		var names []string
 		for name, fam := range e.families {
 			active := slices.ContainsFunc(fam.revisions, (*definition).isActive)
-			wanted := active
+			wanted := true
 			switch in.Status {
-			case types.TaskDefinitionFamilyStatusAll:
-				wanted = true
+			case types.TaskDefinitionFamilyStatusActive:
+				wanted = active
 			case types.TaskDefinitionFamilyStatusInactive:
 				wanted = !active
 			}

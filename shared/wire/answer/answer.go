@@ -3,7 +3,8 @@
 // missing list. So every answer that is passed on has the same members, from ECS as from Berth.
 //
 // Answers are edited as JSON, so members unknown to this SDK stay as they are. Editing is
-// idempotent and never replaces what ECS sent; counts are the exception, see [Cluster].
+// idempotent and never replaces what ECS sent, but for counts, see [Cluster], and what a [List] leaves
+// out.
 //
 // Start at [Edit]. There is a file for each kind of thing.
 package answer

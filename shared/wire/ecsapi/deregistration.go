@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -108,7 +109,7 @@ func (v *definitionView) latestActive(
 				return arn, nil
 			}
 		}
-		if page.NextToken == nil {
+		if input.Value(page.NextToken) == "" {
 			return "", nil
 		}
 		in["nextToken"] = *page.NextToken
@@ -122,6 +123,7 @@ func (v *definitionView) listRevisions(ctx context.Context, body []byte) (int, [
 	if err := awsjson.DecodeForwarded(body, &in); err != nil {
 		return 0, nil, err
 	}
+	// Before ECS is asked: what the sweep deregisters in between is then in both, and shown once.
 	deferred, err := v.clusters.DeferredDeregistrations(ctx, input.Value(in.FamilyPrefix))
 	if err != nil {
 		return 0, nil, err
@@ -130,103 +132,114 @@ func (v *definitionView) listRevisions(ctx context.Context, body []byte) (int, [
 	if in.Sort == types.SortOrderDesc {
 		list.Compare = func(a, b string) int { return compareRevisions(b, a) }
 	}
-	wanted, names := cmp.Or(in.Status, types.TaskDefinitionStatusActive), map[string]*operation.Deregistration{}
+	wanted := cmp.Or(in.Status, types.TaskDefinitionStatusActive)
 	for _, d := range deferred {
-		arn := v.account.ARN("task-definition", d.Name())
-		names[arn] = d
 		if statusOf(d) == wanted {
-			list.Added = append(list.Added, arn)
+			list.Added = append(list.Added, v.account.ARN("task-definition", d.Name()))
 		}
 	}
 	slices.SortFunc(list.Added, list.Compare)
-	if len(names) > 0 {
-		list.Hides = func(arn string) bool { return names[arn] != nil && statusOf(names[arn]) != wanted }
+	list.IsHidden = func(arn string) bool {
+		d := findDeregistration(deferred, cluster.LastPart(arn))
+		return d != nil && statusOf(d) != wanted
 	}
-	page := definitionPage{"ListTaskDefinitions", "taskDefinitionArns", input.Value(in.NextToken),
-		int(cmp.Or(input.Value(in.MaxResults), defaultPage))}
-	return v.forwardList(ctx, body, page, list)
+	request := pageRequest{
+		operation: "ListTaskDefinitions", member: "taskDefinitionArns", token: input.Value(in.NextToken),
+		filter: strings.Join([]string{string(wanted), string(in.Sort), input.Value(in.FamilyPrefix)}, " "),
+		size:   int(cmp.Or(input.Value(in.MaxResults), defaultPage)),
+	}
+	return v.forwardList(ctx, body, request, func([]string, answer.Cursor, bool) (answer.List, error) {
+		return list, nil
+	})
 }
 
 // compareRevisions orders ARNs by family, then by revision, as ECS lists them.
 func compareRevisions(a, b string) int {
-	familyA, a, _ := strings.Cut(a[strings.LastIndexByte(a, '/')+1:], ":")
-	familyB, b, _ := strings.Cut(b[strings.LastIndexByte(b, '/')+1:], ":")
+	familyA, a, _ := strings.Cut(cluster.LastPart(a), ":")
+	familyB, b, _ := strings.Cut(cluster.LastPart(b), ":")
 	numberA, _ := strconv.Atoi(a)
 	numberB, _ := strconv.Atoi(b)
 	return cmp.Or(strings.Compare(familyA, familyB), cmp.Compare(numberA, numberB))
 }
 
 // listFamilies lists families as Berth shows them: one whose ACTIVE revisions at ECS all have a deferred
-// deregistration is INACTIVE.
+// deregistration is INACTIVE, and comes after ECS's own, whose order ECS does not document.
 func (v *definitionView) listFamilies(ctx context.Context, body []byte) (int, []byte, error) {
 	var in ecs.ListTaskDefinitionFamiliesInput
 	if err := awsjson.DecodeForwarded(body, &in); err != nil {
 		return 0, nil, err
 	}
-	list := answer.List{Compare: strings.Compare}
-	if in.Status == types.TaskDefinitionFamilyStatusActive || in.Status == types.TaskDefinitionFamilyStatusInactive {
-		ended, err := v.inactiveFamilies(ctx, input.Value(in.FamilyPrefix))
-		if err != nil {
-			return 0, nil, err
-		}
-		if in.Status == types.TaskDefinitionFamilyStatusInactive {
-			list.Added = ended
-		} else if len(ended) > 0 {
-			list.Hides = func(family string) bool { return slices.Contains(ended, family) }
-		}
-	}
-	page := definitionPage{"ListTaskDefinitionFamilies", "families", input.Value(in.NextToken),
-		int(cmp.Or(input.Value(in.MaxResults), defaultPage))}
-	return v.forwardList(ctx, body, page, list)
-}
-
-// inactiveFamilies returns the families with that prefix, in order, that are ACTIVE at ECS and have only
-// revisions there whose deregistration is deferred. It asks ECS once for each family with such a revision.
-func (v *definitionView) inactiveFamilies(ctx context.Context, prefix string) (families []string, err error) {
-	deferred, err := v.clusters.DeferredDeregistrations(ctx, "")
+	deferred, err := v.clusters.DeferredDeregistrations(ctx, "") // before ECS is asked, see listRevisions
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	byFamily := map[string][]*operation.Deregistration{}
 	for _, d := range deferred {
-		if strings.HasPrefix(d.Family, prefix) {
+		if strings.HasPrefix(d.Family, input.Value(in.FamilyPrefix)) {
 			byFamily[d.Family] = append(byFamily[d.Family], d)
 		}
 	}
-	for family, its := range byFamily {
-		latest, err := v.latestActive(ctx, family, its)
-		if err != nil {
-			return nil, err
-		}
-		if latest == "" {
-			families = append(families, family)
-		}
+	request := pageRequest{
+		operation: "ListTaskDefinitionFamilies", member: "families", token: input.Value(in.NextToken),
+		filter: string(in.Status) + " " + input.Value(in.FamilyPrefix),
+		size:   int(cmp.Or(input.Value(in.MaxResults), defaultPage)),
 	}
-	slices.Sort(families)
-	return families, nil
+	return v.forwardList(ctx, body, request,
+		func(items []string, from answer.Cursor, isLast bool) (list answer.List, err error) {
+			asked := slices.Sorted(maps.Keys(byFamily))
+			switch {
+			case in.Status == types.TaskDefinitionFamilyStatusActive:
+				asked = slices.DeleteFunc(asked, func(name string) bool { return !slices.Contains(items, name) })
+			case in.Status == types.TaskDefinitionFamilyStatusInactive && isLast:
+				asked = slices.DeleteFunc(asked, func(name string) bool { return name <= from.Added })
+			default:
+				return list, nil
+			}
+			var inactive []string
+			for _, name := range asked {
+				latest, err := v.latestActive(ctx, name, byFamily[name])
+				if err != nil {
+					return list, err
+				}
+				if latest == "" {
+					inactive = append(inactive, name)
+				}
+				if len(inactive) > request.size {
+					break // one more than are shown, so that a page follows
+				}
+			}
+			if in.Status == types.TaskDefinitionFamilyStatusInactive {
+				list.Added = inactive
+			} else {
+				list.IsHidden = func(name string) bool { return slices.Contains(inactive, name) }
+			}
+			return list, nil
+		})
 }
 
-// A definitionPage is a request for a page of a list of task definitions or families.
-type definitionPage struct {
+// A pageRequest is what a caller asks for: one page of a list of task definitions or families.
+type pageRequest struct {
 	operation, member string
+	filter            string // what a token is good for
 	token             string
-	size              int // how many items it has at most
+	size              int // how many items the page has at most
 }
 
 // defaultPage is how many items ECS lists on a page if the caller does not say.
 const defaultPage = 100
 
-// forwardList returns a page of a list. Where Berth shows the list otherwise than ECS, its token is
-// Berth's own: how many items of ECS's page were shown before, the last item that was shown, behind
-// which the page begins, and ECS's token of the page.
+// forwardList returns a page of ECS's list as Berth shows it. view returns what is shown otherwise, given
+// ECS's page, where the request goes on, and whether it is the list's last page. The token is ECS's own
+// until something is added or left out; then it has ECS's token, and where that page goes on.
 func (v *definitionView) forwardList(
-	ctx context.Context, body []byte, of definitionPage, list answer.List,
+	ctx context.Context, body []byte, request pageRequest,
+	view func(items []string, from answer.Cursor, isLast bool) (answer.List, error),
 ) (int, []byte, error) {
-	skip, after, page := of.start()
-	if page != of.token {
+	ecsToken, from := request.decodeToken()
+	if ecsToken != request.token {
 		var err error
 		body, err = answer.Edit(body, func(o answer.Object) error {
-			if o["nextToken"] = page; page == "" {
+			if o["nextToken"] = ecsToken; ecsToken == "" {
 				delete(o, "nextToken")
 			}
 			return nil
@@ -235,46 +248,42 @@ func (v *definitionView) forwardList(
 			return 0, nil, err
 		}
 	}
-	status, out, err := v.upstream.Forward(ctx, of.operation, body)
-	if err != nil || status != http.StatusOK || len(list.Added) == 0 && list.Hides == nil && after == "" {
+	status, out, err := v.upstream.Forward(ctx, request.operation, body)
+	if err != nil || status != http.StatusOK {
 		return status, out, err
 	}
 	out, err = answer.Edit(out, func(o answer.Object) error {
-		items, next := o.Strings(of.member), o.Text("nextToken")
-		skip = min(skip, len(items))
-		shown, used, isCut := list.Page(items[skip:], after, of.size, next == "")
+		items, next := o.Strings(request.member), o.Text("nextToken")
+		list, err := view(items, from, next == "")
+		if err != nil {
+			return err
+		}
+		shown, at, isCut := list.Page(items, from, request.size, next == "")
 		switch {
 		case isCut:
-			o["nextToken"] = of.tokenAt(skip+used, shown[len(shown)-1], page)
-		case next != "":
-			if len(items) > 0 {
-				after = items[len(items)-1]
-			}
-			o["nextToken"] = of.tokenAt(0, after, next)
+			o["nextToken"] = request.encodeToken(ecsToken, at)
+		case next != "" && at.Added != "":
+			o["nextToken"] = request.encodeToken(next, at)
 		}
-		o[of.member] = shown
+		o[request.member] = shown
 		return nil
 	})
 	return status, out, err
 }
 
-// start returns what tokenAt has put into the token. Any other token is ECS's own, which also says what
-// is wrong with it.
-func (p definitionPage) start() (skip int, after, page string) {
-	start, err := input.PageStart(p.operation, p.token)
-	parts := strings.SplitN(start, "\n", 3)
+// decodeToken returns what encodeToken has put into the token. Any other token is passed on to ECS, which
+// refuses it unless it is its own.
+func (r pageRequest) decodeToken() (ecsToken string, at answer.Cursor) {
+	token, err := input.PageStart(r.operation+" "+r.filter, r.token)
+	parts := strings.SplitN(token, "\n", 3)
 	if err != nil || len(parts) < 3 {
-		return 0, "", p.token
+		return r.token, answer.Cursor{}
 	}
-	skip, err = strconv.Atoi(parts[0])
-	if err != nil || skip < 0 {
-		return 0, "", p.token
-	}
-	return skip, parts[1], parts[2]
+	return parts[2], answer.Cursor{Item: parts[0], Added: parts[1]}
 }
 
-func (p definitionPage) tokenAt(skip int, after, page string) string {
-	return input.PageToken(p.operation, fmt.Sprintf("%d\n%s\n%s", skip, after, page))
+func (r pageRequest) encodeToken(ecsToken string, at answer.Cursor) string {
+	return input.PageToken(r.operation+" "+r.filter, at.Item+"\n"+at.Added+"\n"+ecsToken)
 }
 
 // deferDeregistration answers a DeregisterTaskDefinition that the sweep carries out later, because a

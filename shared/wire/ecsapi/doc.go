@@ -3,8 +3,8 @@
 // Services, task sets, tasks, service deployments, task protection and capacity providers are
 // Berth's own: each operation reads its input, calls one of the interfaces of [Resources], and
 // writes the output in ECS's shapes. Clusters, task definitions, container instances and attributes
-// are ECS's: these requests are checked, forwarded as they came (upstream.go), and made known to
-// [Clusters]. Tags go to the package that keeps the resource.
+// are ECS's: these requests are checked, forwarded as they came (upstream.go; only the
+// token of a page may be replaced), and made known to [Clusters]. Tags go to the package that keeps the resource.
 //
 // In: decoded inputs of the AWS SDK, from package awsjson. Out: its outputs, or errors of the API
 // as [cluster.Error]. The operations are put together by package wire.

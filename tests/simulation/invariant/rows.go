@@ -32,7 +32,7 @@ type RowHistory struct {
 	bySlot       map[string]*cluster.Task
 	ByECSID      map[string]state.Key
 	StoppedIDs   map[string]bool      // ids of tasks that were STOPPED once
-	aliased      map[string]string    // ids of tasks by the id of an alias, also of one that has expired
+	taskByAlias  map[string]string    // by the alias's id, also of one that has expired
 	touchedAt    map[string]time.Time // when an instance, or a task on it, last changed
 	InstanceRows map[string]*cluster.Instance
 	// unannounced are tasks whose changes an inbox row has yet to announce.
@@ -58,7 +58,7 @@ func newRowHistory(clusterName string, now func() time.Time) *RowHistory {
 		cluster: clusterName, now: now, Staleness: MaxStaleness, Rows: map[state.Key]state.Row{},
 		Changes: map[state.Key]RowChange{}, ByOwner: map[string]tasks{},
 		ByInstance: map[string]tasks{}, bySlot: map[string]*cluster.Task{}, ByECSID: map[string]state.Key{},
-		StoppedIDs: map[string]bool{}, aliased: map[string]string{},
+		StoppedIDs: map[string]bool{}, taskByAlias: map[string]string{},
 		touchedAt: map[string]time.Time{}, InstanceRows: map[string]*cluster.Instance{},
 		pastVersions: map[string][]pastVersion{}, unannounced: map[state.Key]bool{},
 	}
@@ -97,7 +97,7 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 		h.Rows[key] = after
 	}
 	if a, ok := after.(*state.Alias); ok {
-		h.aliased[a.Derived] = a.ID
+		h.taskByAlias[a.Derived] = a.ID
 	}
 	if i, ok := cmp.Or(after, before).(*cluster.Instance); ok {
 		h.applyInstance(i.ID, before, after)
@@ -215,10 +215,12 @@ func (h *RowHistory) indexTask(key state.Key, t *cluster.Task) {
 	}
 }
 
-// HasExpired reports whether a task was STOPPED so long ago that its row has expired. id is the task's,
-// or that of its alias, which expires, too.
+// TaskByAlias returns the id of the task that an id is an alias of, also after the alias has expired, or
+// the id itself.
+func (h *RowHistory) TaskByAlias(id string) string { return cmp.Or(h.taskByAlias[id], id) }
+
+// HasExpired reports whether a task was STOPPED so long ago that its row has expired.
 func (h *RowHistory) HasExpired(id string) bool {
-	id = cmp.Or(h.aliased[id], id)
 	for key := range h.ByOwner[cluster.TaskOwner(id)] {
 		if strings.HasSuffix(key.Sort, id) {
 			return false
