@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,17 @@ func TestManagedScaling_RestoresAttachments(t *testing.T) {
 				want(t, "hooks, alarms and policies", len(s.hooks)+len(s.alarms)+len(s.policy), made)
 			})
 		}
+	})
+	t.Run("RemovesWhatALateCallMade", func(t *testing.T) {
+		alarmed, tracked := newScaled(t, nil), newScaled(t, tracking)
+		alarmed.minute(2)
+		tracked.minute(2)
+		maps.Copy(alarmed.policy, tracked.policy)
+		maps.Copy(tracked.alarms, alarmed.alarms)
+		alarmed.minute(60)
+		tracked.minute(60)
+		want(t, "alarms and policies", fmt.Sprint(len(alarmed.alarms), len(alarmed.policy)), "2 0")
+		want(t, "alarms and policies", fmt.Sprint(len(tracked.alarms), len(tracked.policy)), "0 1")
 	})
 	t.Run("OnceAnHour", func(t *testing.T) {
 		s := newScaled(t, nil)

@@ -28,7 +28,9 @@ type scalingChecker struct {
 	// an instance's protection.
 	boundsChangedAt time.Time
 	unprotectedAt   map[string]time.Time
-	wasTracked      bool // a target tracking policy sized the group during the day
+	wasTracked      bool      // a target tracking policy sized the group during the day
+	trackingEnded   time.Time // when its tag was removed
+	lateTracking    bool      // a round that had begun before has made the policy since
 	// before is the group before the call that is changing it. liveAt is when it last had an
 	// instance that was in service or registered.
 	before *groupState
@@ -103,7 +105,7 @@ func (c *scalingChecker) checkSetDesired(look groupLook, n int, abandonedSince b
 	case described == nil:
 		c.checker.Fail("the desired capacity is set without reading the group")
 		return
-	case c.policy != nil:
+	case c.policy != nil && !(c.lateTracking && c.Loop.Now().Sub(c.trackingEnded) < renewalTime):
 		c.checker.Fail("C1: two scalers are in charge: a target tracking policy sizes the group, and managed scaling sets it to %d", n)
 	case (n < c.shape.Min || n > c.shape.Max) && !c.isRecent(c.boundsChangedAt):
 		c.checker.Fail("C7: the desired capacity is set to %d, outside %d to %d", n, c.shape.Min, c.shape.Max)
@@ -133,6 +135,9 @@ func (c *scalingChecker) checkSetDesired(look groupLook, n int, abandonedSince b
 		c.checker.Fail("C8: scaled in to %d, %s after a scale-out", n, since)
 	}
 }
+
+// renewalTime is by when a renewal has removed what a late call has made (shared/scaling).
+const renewalTime = time.Hour + 10*time.Minute
 
 // maxCrossing is how long a caller may be suspended between its last look at the group and the effect
 // of its call: before the call and within it.

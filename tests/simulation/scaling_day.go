@@ -173,7 +173,7 @@ func (s *scalingWorld) endTargetTracking() {
 		if err != nil {
 			s.checker.Fail("removing the tag of target tracking: %v", err)
 		}
-		s.shape.Tracked, s.groupChecker.wasTracked = false, true
+		s.shape.Tracked, s.groupChecker.wasTracked, s.groupChecker.trackingEnded = false, true, s.Loop.Now()
 	})
 	s.runUntil(s.Loop.Now().Add(10 * time.Minute))
 }

@@ -40,6 +40,8 @@ var scalingRegressions = map[uint64]string{
 	60018:  "a group was left on more instances than its tasks need",
 	146160: "the check of instances that go forgot that a second start may outlive the row of the first",
 	143710: "the check of a group at rest forgot that target tracking may have set it below what is used",
+	101569: "a late call of a renewal made a target tracking policy that stayed beside the alarms",
+	105637: "a late call of a renewal made a target tracking policy that stayed beside the alarms",
 	100865: "the check of scale-ins forgot that a call of an abandoned invocation may cross others for a minute",
 	100156: "the check of instances that go forgot that a second start may outlive the alias of the first",
 	148940: "the check of stops forgot that a clock which has jumped back sees an agent as lost",

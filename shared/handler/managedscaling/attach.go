@@ -24,7 +24,8 @@ type attacher struct {
 // [scaling.WantedAttachments]. Before something changes, the history says so: if this run is cut
 // off, the next one makes or removes it again.
 //
-// Everything is also made again now and then, because others may have removed it.
+// Everything is also made again now and then, because others may have removed it; and what sizes the
+// group is removed again, because a late call of an earlier round may have made it.
 func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
@@ -52,14 +53,14 @@ func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHisto
 }
 
 // changeAttachment makes what is wanted and was not there, everything if renew is set, and removes
-// the rest.
+// the rest. The group's hook may be another provider's, so a renewal removes none.
 func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attachment, renew bool) error {
-	if was.Incomplete || was.Policy != now.Policy || renew && now.Policy != "" {
+	if was.Incomplete || was.Policy != now.Policy || renew {
 		if err := a.attachPolicy(ctx, now.Policy != ""); err != nil {
 			return err
 		}
 	}
-	if was.Incomplete || was.Alarms != now.Alarms || renew && now.Alarms != "" {
+	if was.Incomplete || was.Alarms != now.Alarms || renew {
 		if err := a.attachAlarms(ctx, now.Alarms != ""); err != nil {
 			return err
 		}
