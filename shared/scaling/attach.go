@@ -18,7 +18,7 @@ const HookHeartbeat = time.Hour
 const HeartbeatInterval = HookHeartbeat / 2
 
 // renewalInterval is how often everything that a provider needs is made again, in case somebody has
-// deleted it.
+// deleted it, and a policy or alarms that it does not need are deleted, in case a late call has made them.
 const renewalInterval = time.Hour
 
 // WantedAttachments returns what a provider must have at CloudWatch and Auto Scaling: two alarms of
