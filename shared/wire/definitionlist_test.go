@@ -185,7 +185,7 @@ func checkPages(
 	}
 }
 
-// A page has at most 100 revisions if the caller does not say how many, and then the list goes on.
+// A page has at most 100 revisions if the caller does not say how many, and the next page has the rest.
 func TestLongDefinitionLists(t *testing.T) {
 	b, ctx := newBerth(t), t.Context()
 	b.scheduler.deferred = map[string]*operation.Deregistration{"shop:0": {Family: "shop", At: noon}}

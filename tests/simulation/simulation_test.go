@@ -160,8 +160,8 @@ func TestLongOutage(t *testing.T) {
 
 // TestSameSeedSameHistory runs seeds of every kind twice: the commits, the steps and the log are
 // the same. In the history of seed 100040 two revisions are throttled at once, whose wake-ups were
-// once written in any order, so it runs more often. With -short, the other kinds
-// run at most 3 seeds.
+// once written in any order, so it runs more often.
+// With -short, the other kinds run at most 3 seeds.
 func TestSameSeedSameHistory(t *testing.T) {
 	t.Parallel()
 	skipReplay(t)

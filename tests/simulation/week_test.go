@@ -189,7 +189,7 @@ func TestWeekOfConsolidationAndBalancing(t *testing.T) {
 	}
 	t.Run(string(IgnoreConsolidation), func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("make check runs it")
+			t.Skip("make check runs it: it takes another simulated week")
 		}
 		if w := simulateWeek(t, IgnoreConsolidation); len(w.problems) == 0 {
 			t.Error("the bug is not found")

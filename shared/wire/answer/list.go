@@ -60,7 +60,8 @@ func (l List) isLeftOut(item string, from Cursor) bool {
 	return l.IsHidden != nil && l.IsHidden(item) || item == from.Added
 }
 
-// begin returns where a page goes on. If the cursor's item is gone, that is where it would have been.
+// begin returns where a page continues. If the cursor's item no longer exists, that is where it would
+// have been.
 func (l List) begin(items []string, from Cursor) int {
 	n := slices.Index(items, from.Item) + 1
 	if from.Item == "" || n > 0 || l.Compare == nil {

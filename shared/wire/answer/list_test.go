@@ -8,7 +8,7 @@ import (
 	"berth/shared/wire/answer"
 )
 
-// A page goes on behind the cursor, also if ECS's items have changed between two looks at them.
+// A page continues behind the cursor, also if ECS's items have changed between two looks at them.
 func TestListPage(t *testing.T) {
 	for name, c := range map[string]struct {
 		items  string

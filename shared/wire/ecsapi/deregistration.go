@@ -195,26 +195,35 @@ func (v *definitionView) listFamilies(ctx context.Context, body []byte) (int, []
 			default:
 				return list, nil
 			}
-			var inactive []string
-			for _, name := range asked {
-				latest, err := v.latestActive(ctx, name, byFamily[name])
-				if err != nil {
-					return list, err
-				}
-				if latest == "" {
-					inactive = append(inactive, name)
-				}
-				if len(inactive) > request.size {
-					break // one more than are shown, so that a page follows
-				}
-			}
+			// One more than the page has room for says that another follows.
+			inactive, err := v.inactiveFamilies(ctx, asked, byFamily, request.size+1)
 			if in.Status == types.TaskDefinitionFamilyStatusInactive {
 				list.Added = inactive
 			} else {
 				list.IsHidden = func(name string) bool { return slices.Contains(inactive, name) }
 			}
-			return list, nil
+			return list, err
 		})
+}
+
+// inactiveFamilies returns the first most of the families that have no ACTIVE revision but deferred ones. It
+// asks ECS about one family after the other.
+func (v *definitionView) inactiveFamilies(
+	ctx context.Context, families []string, deferred map[string][]*operation.Deregistration, most int,
+) (inactive []string, err error) {
+	for _, family := range families {
+		latest, err := v.latestActive(ctx, family, deferred[family])
+		if err != nil {
+			return nil, err
+		}
+		if latest == "" {
+			inactive = append(inactive, family)
+		}
+		if len(inactive) == most {
+			break
+		}
+	}
+	return inactive, nil
 }
 
 // A pageRequest is what a caller asks for: one page of a list of task definitions or families.
@@ -229,8 +238,8 @@ type pageRequest struct {
 const defaultPage = 100
 
 // forwardList returns a page of ECS's list as Berth shows it. view returns what is shown otherwise, given
-// ECS's page, where the request goes on, and whether it is the list's last page. The token is ECS's own
-// until something is added or left out; then it has ECS's token, and where that page goes on.
+// ECS's page, where the request continues, and whether it is the list's last page. The token is ECS's own
+// until something is added; then it holds ECS's token, and where that page continues.
 func (v *definitionView) forwardList(
 	ctx context.Context, body []byte, request pageRequest,
 	view func(items []string, from answer.Cursor, isLast bool) (answer.List, error),
