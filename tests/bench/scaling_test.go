@@ -33,6 +33,7 @@ func (g *sizedGroup) SetDesired(context.Context, string,
 func (g *sizedGroup) SetInstanceProtection(context.Context, string, []string, bool) error { return nil }
 func (g *sizedGroup) PutScalingMetrics(context.Context, []cluster.Datapoint) error        { return nil }
 func (g *sizedGroup) PutMetricAlarm(context.Context, cluster.MetricAlarm) error           { return nil }
+func (g *sizedGroup) DeletePolicy(context.Context, string, string) error                  { return nil }
 func (g *sizedGroup) DeleteAlarms(context.Context, []string) error                        { return nil }
 
 // drainingECS is ECS with the only calls that consolidation makes. They change nothing.
