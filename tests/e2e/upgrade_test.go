@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -46,8 +47,9 @@ func replaceVersion(t *testing.T, first, next cloud.Version) {
 	if err := l.Deploy(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := l.CodeHash(t.Context(), "placement"); err != nil || after == before {
-		t.Errorf("placement was %s and is %s, %v", before, after, err)
+	after, err := l.CodeHash(t.Context(), "placement")
+	if replaced, differs := after != before, codeDiffers(t, first, next, "placement"); err != nil || replaced != differs {
+		t.Errorf("placement was %s and is %s, %v; another program: %v", before, after, err, differs)
 	}
 	s.awaitStable(l, 15)
 	late := taskARNs(append(s.runningTasks("web"), s.runningTasks("agent")...))
@@ -68,6 +70,21 @@ func replaceVersion(t *testing.T, first, next cloud.Version) {
 		listed, err := l.SimulatedECS().ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster})
 		return err == nil && len(listed.TaskArns) == 3+6
 	})
+}
+
+// codeDiffers reports whether two versions have different programs of a function. A change may leave
+// a function as it is.
+func codeDiffers(t *testing.T, first, next cloud.Version, function string) bool {
+	t.Helper()
+	was, err := os.ReadFile(filepath.Join(first.Code, function))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := os.ReadFile(filepath.Join(next.Code, function))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !bytes.Equal(was, is)
 }
 
 func taskARNs(tasks []types.Task) (all []string) {
