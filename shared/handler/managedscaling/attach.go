@@ -18,6 +18,8 @@ type attacher struct {
 	cluster  string
 	provider *cluster.CapacityProvider
 	group    *cluster.AutoScalingGroup // nil if it does not exist
+	// unrecorded reports that something was made or removed, and the history does not say so yet.
+	unrecorded bool
 }
 
 // attachProvider makes what the provider needs and removes what it does not, see
@@ -25,7 +27,8 @@ type attacher struct {
 // off, the next one makes or removes it again.
 //
 // Everything is also made again now and then, because others may have removed it; and what sizes the
-// group is removed again, because a late call of an earlier round may have made it.
+// group is removed again, because a late call may have made it whose round could not say so, see
+// [attacher.distrustAttachments].
 func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
@@ -48,8 +51,37 @@ func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHisto
 		}
 		*old = begun
 	}
-	now.RenewedAt = a.Clock.Now()
+	now.RenewedAt, a.unrecorded = a.Clock.Now(), true
 	return now, a.changeAttachment(ctx, was, now, renew)
+}
+
+// distrustAttachments is for a round that has made or removed something and ends before the history
+// says so. If another round has written the history since rev, this one's calls may have come last
+// and undone what the other had made or removed. So the next round does everything again; of a
+// provider that the cluster no longer has, what sizes the group is removed now.
+func (a *attacher) distrustAttachments(ctx context.Context, rev int64) error {
+	const what = "noting that attachments may be others than remembered"
+	return state.RetryRaces(ctx, a.Clock, what, func() error {
+		now, err := readHistory(ctx, a.State, a.cluster, a.provider.Name)
+		switch {
+		case err != nil || now.Rev == rev:
+			return err
+		case now.Rev == 0:
+			return a.removeIfDetached(ctx)
+		}
+		next := *now
+		next.Attachment.Group, next.Attachment.Incomplete = a.provider.Group, true
+		return writeHistory(ctx, a.State, now, &next)
+	})
+}
+
+// removeIfDetached removes what sizes the group, unless the cluster has the provider again.
+func (a *attacher) removeIfDetached(ctx context.Context) error {
+	of, err := handler.FindClusterProviders(ctx, a.State, a.cluster)
+	if err != nil || slices.Contains(of.Providers, a.provider.Name) {
+		return err
+	}
+	return a.changeAttachment(ctx, cluster.Attachment{}, cluster.Attachment{}, true)
 }
 
 // changeAttachment makes what is wanted and was not there, everything if renew is set, and removes
@@ -60,7 +92,7 @@ func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attach
 			return err
 		}
 	}
-	if was.Incomplete || was.Alarms != now.Alarms || renew {
+	if now.Policy == "" && (was.Incomplete || was.Alarms != now.Alarms || renew) { // else there are none
 		if err := a.attachAlarms(ctx, now.Alarms != ""); err != nil {
 			return err
 		}
@@ -136,20 +168,20 @@ func (h *Handler) tagGroup(ctx context.Context, g *cluster.AutoScalingGroup) err
 // removeAttachments removes what a provider that a cluster no longer uses, or uses less, has there.
 // A group that no longer exists has taken its policy and hook with it; the alarms are CloudWatch's.
 // Those of a group that the installation does not own stay.
-func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unneeded *cluster.CapacityProvider) error {
-	a := &attacher{Handler: h, cluster: clusterName, provider: unneeded}
-	groups, err := h.Groups.DescribeGroups(ctx, []string{unneeded.Group})
+func (a *attacher) removeAttachments(ctx context.Context) error {
+	name := a.provider.Group
+	groups, err := a.Groups.DescribeGroups(ctx, []string{name})
 	switch {
 	case err != nil:
-		return fmt.Errorf("describing Auto Scaling group %s: %w", unneeded.Group, err)
-	case len(groups) == 0, handler.OwnershipProblem(groups[0], h.Settings.Installation) != "":
+		return fmt.Errorf("describing Auto Scaling group %s: %w", name, err)
+	case len(groups) == 0, handler.OwnershipProblem(groups[0], a.Settings.Installation) != "":
 		return a.attachAlarms(ctx, false)
 	}
-	if err := h.tagGroup(ctx, groups[0]); err != nil {
+	if err := a.tagGroup(ctx, groups[0]); err != nil {
 		return err
 	}
 	_, err = a.attachProvider(ctx,
-		&cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}})
+		&cluster.ScalingHistory{Attachment: cluster.Attachment{Group: name, Incomplete: true}})
 	return err
 }
 

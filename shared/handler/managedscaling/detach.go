@@ -2,6 +2,7 @@ package managedscaling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"berth/shared/cluster"
@@ -33,19 +34,23 @@ func (h *Handler) detachProvider(ctx context.Context, of *cluster.ClusterProvide
 			return err
 		}
 	}
-	if group := history.Attachment.Group; group != "" {
-		begun := *history
-		begun.Attachment = cluster.Attachment{Group: group, Incomplete: true}
-		if err := writeHistory(ctx, h.State, history, &begun); err != nil {
-			return err
-		}
-		if err := h.removeAttachments(ctx, of.Cluster,
-			scaling.UnneededProvider(of.Cluster, p, name, group)); err != nil {
-			return err
-		}
-		history = &begun
+	group := history.Attachment.Group
+	if group == "" {
+		return h.commitDetached(ctx, of, p, name, history)
 	}
-	return h.commitDetached(ctx, of, p, name, history)
+	begun := *history
+	begun.Attachment = cluster.Attachment{Group: group, Incomplete: true}
+	if err := writeHistory(ctx, h.State, history, &begun); err != nil {
+		return err
+	}
+	a := &attacher{Handler: h, cluster: of.Cluster, provider: scaling.UnneededProvider(of.Cluster, p, name, group)}
+	if err = a.removeAttachments(ctx); err == nil {
+		err = h.commitDetached(ctx, of, p, name, &begun)
+	}
+	if err != nil {
+		return errors.Join(err, a.distrustAttachments(ctx, begun.Rev))
+	}
+	return nil
 }
 
 // commitDetached commits that the cluster no longer has a provider. The commit fails if somebody

@@ -73,8 +73,9 @@ func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.Capac
 		return err
 	}
 	if p.GroupProblem == "" {
-		unneeded := scaling.UnneededProvider(clusterName, p, p.Name, p.Group)
-		if err := h.removeAttachments(ctx, clusterName, unneeded); err != nil {
+		a := &attacher{Handler: h, cluster: clusterName,
+			provider: scaling.UnneededProvider(clusterName, p, p.Name, p.Group)}
+		if err := a.removeAttachments(ctx); err != nil {
 			return err
 		}
 	}

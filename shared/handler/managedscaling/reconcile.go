@@ -34,6 +34,17 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	}
 	// Its revision is the one that the write below must find.
 	old := r.history(name)
+	err := r.reconcileAttached(ctx, a, old)
+	if a.unrecorded {
+		err = errors.Join(err, a.distrustAttachments(ctx, old.Rev))
+	}
+	return err
+}
+
+// reconcileAttached does what [round.reconcileProvider] does with a group that managed scaling may
+// change.
+func (r *round) reconcileAttached(ctx context.Context, a *attacher, old *cluster.ScalingHistory) error {
+	p := a.provider
 	attached, err := a.attachProvider(ctx, old)
 	if err != nil {
 		return asNotAttached(err)
@@ -64,6 +75,7 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if err := write(ctx, r.State, old, &next); err != nil {
 		return err
 	}
+	a.unrecorded = false
 	if err := r.scheduleLook(ctx, old, &next); err != nil {
 		return err
 	}
