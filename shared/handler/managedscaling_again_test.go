@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
 	"berth/shared/handler/managedscaling"
 	"berth/shared/state"
 )
@@ -88,97 +87,6 @@ func TestManagedScaling_RestoresAttachments(t *testing.T) {
 		s.minute(int(2 * time.Hour / time.Minute))
 		want(t, "puts", s.puts, 0)
 	})
-}
-
-// lateGroups is Auto Scaling whose first call about a target tracking policy takes so long that
-// something else happens meanwhile.
-type lateGroups struct {
-	handler.AutoScaling
-	meanwhile func()
-}
-
-func (g *lateGroups) wait() {
-	if meanwhile := g.meanwhile; meanwhile != nil {
-		g.meanwhile = nil
-		meanwhile()
-	}
-}
-
-func (g *lateGroups) PutTrackingPolicy(c context.Context, p cluster.TrackingPolicy) error {
-	g.wait()
-	return g.AutoScaling.PutTrackingPolicy(c, p)
-}
-
-func (g *lateGroups) DeletePolicy(c context.Context, group, name string) error {
-	g.wait()
-	return g.AutoScaling.DeletePolicy(c, group, name)
-}
-
-// A round whose calls come last, after others have changed the same, sees to it that what is wanted
-// is there a minute later (C1).
-func TestManagedScaling_LateCalls(t *testing.T) {
-	track := func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} }
-	untrack := func(t *testing.T, s *scaled) {
-		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", nil,
-			[]string{cluster.TagTargetTracking}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		name      string
-		change    func(*cluster.CapacityProvider)
-		meanwhile func(t *testing.T, s *scaled, look func())
-		detached  bool   // before, else a renewal is late
-		left      string // alarms, policies
-	}{
-		{"PolicyAfterItsTagIsGone", track, func(t *testing.T, s *scaled, look func()) {
-			untrack(t, s)
-			look()
-		}, false, "2 0"},
-		{"PolicyOfADetachedProvider", track, func(t *testing.T, s *scaled, look func()) {
-			s.attach(t)
-			look()
-		}, false, "0 0"},
-		{"PolicyOfAProviderThatIsThereAgain", track, func(t *testing.T, s *scaled, look func()) {
-			s.attach(t)
-			look()
-			s.attach(t, "p")
-			untrack(t, s)
-			look()
-		}, false, "2 0"},
-		{"RemovalAfterTheProviderIsThereAgain", track, func(t *testing.T, s *scaled, look func()) {
-			look()
-			s.attach(t, "p")
-			look()
-		}, true, "0 1"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newScaled(t, c.change)
-			s.minute(2)
-			f := s.function
-			inTime := &managedscaling.Handler{State: f.State, ECS: f.ECS, Hosts: f.Hosts, Groups: f.Groups,
-				Metrics: f.Metrics, Clock: f.Clock, Settings: f.Settings}
-			late := &lateGroups{AutoScaling: s.function.Groups, meanwhile: func() {
-				c.meanwhile(t, s, func() {
-					if err := inTime.RunSchedule(ctx, "scaling"); err != nil {
-						t.Fatal(err)
-					}
-				})
-			}}
-			s.function.Groups = late
-			if c.detached {
-				s.attach(t)
-			}
-			for minutes := 0; late.meanwhile != nil; minutes++ {
-				if minutes > 60 {
-					t.Fatal("no call is late")
-				}
-				s.minute(1)
-			}
-			s.minute(1)
-			want(t, "alarms and policies", fmt.Sprint(len(s.alarms), len(s.policy)), c.left)
-		})
-	}
 }
 
 // interruptedStore runs something just before or after one of its reads: of the histories, which are

@@ -18,7 +18,7 @@ type attacher struct {
 	cluster  string
 	provider *cluster.CapacityProvider
 	group    *cluster.AutoScalingGroup // nil if it does not exist
-	// unrecorded reports that something was made or removed, and the history does not say so yet.
+	// unrecorded reports that something was made or removed since the history was last written.
 	unrecorded bool
 }
 
@@ -26,9 +26,9 @@ type attacher struct {
 // [scaling.WantedAttachments]. Before something changes, the history says so: if this run is cut
 // off, the next one makes or removes it again.
 //
-// Everything is also made again now and then, because others may have removed it; and what sizes the
-// group is removed again, because a late call may have made it whose round could not say so, see
-// [attacher.distrustAttachments].
+// Once an hour everything is made again, because others may have removed it. A policy or alarms that
+// are not wanted are deleted again, because a late call may have made them in a round that was cut off
+// before [attacher.recoverFromRace].
 func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
@@ -51,48 +51,21 @@ func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHisto
 		}
 		*old = begun
 	}
-	now.RenewedAt, a.unrecorded = a.Clock.Now(), true
+	now.RenewedAt = a.Clock.Now()
 	return now, a.changeAttachment(ctx, was, now, renew)
-}
-
-// distrustAttachments is for a round that has made or removed something and ends before the history
-// says so. If another round has written the history since rev, this one's calls may have come last
-// and undone what the other had made or removed. So the next round does everything again; of a
-// provider that the cluster no longer has, what sizes the group is removed now.
-func (a *attacher) distrustAttachments(ctx context.Context, rev int64) error {
-	const what = "noting that attachments may be others than remembered"
-	return state.RetryRaces(ctx, a.Clock, what, func() error {
-		now, err := readHistory(ctx, a.State, a.cluster, a.provider.Name)
-		switch {
-		case err != nil || now.Rev == rev:
-			return err
-		case now.Rev == 0:
-			return a.removeIfDetached(ctx)
-		}
-		next := *now
-		next.Attachment.Group, next.Attachment.Incomplete = a.provider.Group, true
-		return writeHistory(ctx, a.State, now, &next)
-	})
-}
-
-// removeIfDetached removes what sizes the group, unless the cluster has the provider again.
-func (a *attacher) removeIfDetached(ctx context.Context) error {
-	of, err := handler.FindClusterProviders(ctx, a.State, a.cluster)
-	if err != nil || slices.Contains(of.Providers, a.provider.Name) {
-		return err
-	}
-	return a.changeAttachment(ctx, cluster.Attachment{}, cluster.Attachment{}, true)
 }
 
 // changeAttachment makes what is wanted and was not there, everything if renew is set, and removes
 // the rest. The group's hook may be another provider's, so a renewal removes none.
 func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attachment, renew bool) error {
+	a.unrecorded = true
 	if was.Incomplete || was.Policy != now.Policy || renew {
 		if err := a.attachPolicy(ctx, now.Policy != ""); err != nil {
 			return err
 		}
 	}
-	if now.Policy == "" && (was.Incomplete || was.Alarms != now.Alarms || renew) { // else there are none
+	// Before it made a policy, attachPolicy has deleted the alarms.
+	if now.Policy == "" && (was.Incomplete || was.Alarms != now.Alarms || renew) {
 		if err := a.attachAlarms(ctx, now.Alarms != ""); err != nil {
 			return err
 		}
@@ -102,10 +75,14 @@ func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attach
 		hook := cluster.LifecycleHook{Group: group, Name: cluster.DrainingHook, Heartbeat: scaling.HookHeartbeat}
 		return cluster.Wrap(a.Groups.PutLifecycleHook(ctx, hook), "making lifecycle hook %s", cluster.DrainingHook)
 	case !now.Hook && (was.Incomplete || was.Hook):
-		err := a.Groups.DeleteLifecycleHook(ctx, group, cluster.DrainingHook)
-		return cluster.Wrap(err, "deleting lifecycle hook %s", cluster.DrainingHook)
+		return a.deleteHook(ctx)
 	}
 	return nil
+}
+
+func (a *attacher) deleteHook(ctx context.Context) error {
+	err := a.Groups.DeleteLifecycleHook(ctx, a.provider.Group, cluster.DrainingHook)
+	return cluster.Wrap(err, "deleting lifecycle hook %s", cluster.DrainingHook)
 }
 
 // attachPolicy lets a target tracking policy size the group, or deletes the policy. Alarms of

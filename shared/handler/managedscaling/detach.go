@@ -2,7 +2,6 @@ package managedscaling
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"berth/shared/cluster"
@@ -48,7 +47,7 @@ func (h *Handler) detachProvider(ctx context.Context, of *cluster.ClusterProvide
 		err = h.commitDetached(ctx, of, p, name, &begun)
 	}
 	if err != nil {
-		return errors.Join(err, a.distrustAttachments(ctx, begun.Rev))
+		return a.recoverFromRace(ctx, &begun, err)
 	}
 	return nil
 }

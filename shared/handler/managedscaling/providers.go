@@ -72,19 +72,28 @@ func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.Capac
 	if meta, ok := row.(*state.Meta); err != nil || ok && meta != nil {
 		return err
 	}
-	if p.GroupProblem == "" {
-		a := &attacher{Handler: h, cluster: clusterName,
-			provider: scaling.UnneededProvider(clusterName, p, p.Name, p.Group)}
-		if err := a.removeAttachments(ctx); err != nil {
-			return err
-		}
+	if p.GroupProblem != "" {
+		return state.IgnoreConflict(h.commitWithoutCluster(ctx, p, clusterName))
 	}
+	a := &attacher{Handler: h, cluster: clusterName,
+		provider: scaling.UnneededProvider(clusterName, p, p.Name, p.Group)}
+	if err = a.removeAttachments(ctx); err == nil {
+		err = h.commitWithoutCluster(ctx, p, clusterName)
+	}
+	if err != nil {
+		// A new cluster of that name may have the provider.
+		return state.IgnoreConflict(a.recoverFromRace(ctx, &cluster.ScalingHistory{}, err))
+	}
+	return nil
+}
+
+// commitWithoutCluster commits that a deleted cluster no longer has a provider.
+func (h *Handler) commitWithoutCluster(ctx context.Context, p *cluster.CapacityProvider, clusterName string) error {
 	writes, err := h.withoutCluster(ctx, p, clusterName)
 	if err != nil {
 		return err
 	}
-	err = h.State.Commit(ctx, state.Commit{Cluster: state.Directory, Version: state.NoVersion, Writes: writes})
-	return state.IgnoreConflict(err) // a new cluster of that name may have it
+	return h.State.Commit(ctx, state.Commit{Cluster: state.Directory, Version: state.NoVersion, Writes: writes})
 }
 
 // checkProvider records the outcome of a provider's last change: the new settings, or the previous

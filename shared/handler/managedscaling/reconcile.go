@@ -36,13 +36,13 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	old := r.history(name)
 	err := r.reconcileAttached(ctx, a, old)
 	if a.unrecorded {
-		err = errors.Join(err, a.distrustAttachments(ctx, old.Rev))
+		return a.recoverFromRace(ctx, old, err)
 	}
 	return err
 }
 
-// reconcileAttached does what [round.reconcileProvider] does with a group that managed scaling may
-// change.
+// reconcileAttached attaches a provider whose group managed scaling may change, decides about the
+// group, and carries the decision out.
 func (r *round) reconcileAttached(ctx context.Context, a *attacher, old *cluster.ScalingHistory) error {
 	p := a.provider
 	attached, err := a.attachProvider(ctx, old)
