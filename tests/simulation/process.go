@@ -26,6 +26,7 @@ type process struct {
 	hadFault bool // a fault has struck it
 	// abandoned means that the runtime has given up the invocation, which continues all the same.
 	abandoned       bool
+	beganAt         time.Time
 	writes          int
 	yield           func(time.Duration) bool
 	reportAbandoned func()
@@ -58,7 +59,7 @@ func processOf(ctx context.Context) *process {
 // by the virtual clock, so what happens between two of its calls is what can happen in AWS between
 // them.
 func (w *World) spawn(name string, m processKind, f func(ctx context.Context), done func(crashed bool)) {
-	p := &process{world: w, name: name, kind: m, reportAbandoned: func() { done(true) }}
+	p := &process{world: w, name: name, kind: m, beganAt: w.Loop.Now(), reportAbandoned: func() { done(true) }}
 	if w.faults.strikes(ClockSkew) {
 		p.skew = w.faults.drawUpTo(ClockSkew, 120) - time.Minute
 	}
@@ -156,7 +157,7 @@ func (p *process) interrupt() error {
 		return p.die("dies")
 	case p.kind == functionProcess && c.strikes(Hang):
 		p.world.logf("%s hangs", p.name)
-		return p.suspend(time.Minute + c.drawUpTo(Hang, 60))
+		return p.suspend(functionTimeout + c.drawUpTo(Hang, 60))
 	case p.kind == functionProcess && !p.abandoned && c.strikes(AbandonInvocation):
 		p.world.logf("%s is abandoned and continues", p.name)
 		p.abandoned = true
@@ -190,13 +191,22 @@ func (p *process) suspend(d time.Duration) error {
 	return nil
 }
 
+// functionTimeout is how long an invocation may take, by the template.
+const functionTimeout = time.Minute
+
 // callContext returns the context for calls of the process. An abandoned invocation is not told
-// that it was given up.
+// that it was given up, but its own deadline holds: after it, clients of AWS send nothing.
 func (p *process) callContext(ctx context.Context) context.Context {
-	if p != nil && p.abandoned {
-		return context.WithoutCancel(ctx)
+	if p == nil || !p.abandoned {
+		return ctx
 	}
-	return ctx
+	ctx = context.WithoutCancel(ctx)
+	if p.world.Loop.Now().Sub(p.beganAt) < functionTimeout {
+		return ctx
+	}
+	over, end := context.WithCancel(ctx)
+	end()
+	return over
 }
 
 // clockJump is how far a clock that jumps is off at most.
