@@ -181,8 +181,8 @@ func (c *scalingChecker) checkChange(function, op string) {
 }
 
 // withoutSecondStarts removes tasks that are second starts of another task. Those are stopped on
-// any instance. So is one that was written off too early, because a clock that has jumped ahead made
-// the call that had started it look old.
+// any instance. So is one that was written off too early: a clock that has jumped ahead made the call
+// that had started it look old, or a second attempt was refused while the first was still under way.
 func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 	if len(ids) == 0 {
 		return nil
@@ -196,7 +196,8 @@ func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 			second[t.ID] = c.checker.HasExpired(id) // it has ended, so this is not its only start
 			continue
 		}
-		writtenOff := row.ECSID == "" && row.Last == cluster.TaskStopped && c.faults.hits[ClockJump] > 0
+		writtenOff := row.ECSID == "" && row.Last == cluster.TaskStopped &&
+			(c.faults.hits[ClockJump] > 0 || row.StopCode == cluster.StopRefused && row.Attempt > 1)
 		second[t.ID] = writtenOff || row.ECSID != "" && row.ECSID != t.ID
 	}
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return second[id] })

@@ -44,6 +44,7 @@ var scalingRegressions = map[uint64]string{
 	105637: "a late call of a renewal made a target tracking policy that stayed beside the alarms",
 	100865: "the check of scale-ins forgot that a call of an abandoned invocation may cross others for a minute",
 	105708: "an abandoned invocation that hung sent a call after its deadline, as no client of AWS does",
+	105788: "the check of instances that go forgot that a start may take effect after a second attempt was refused",
 	100156: "the check of instances that go forgot that a second start may outlive the alias of the first",
 	148940: "the check of stops forgot that a clock which has jumped back sees an agent as lost",
 	148868: "a change set lacked what a slow batch had committed, which its environment had read anew",
