@@ -11,12 +11,15 @@ import (
 // RemoveCluster deletes the rows of a cluster that no longer exists. The meta row goes first,
 // because another cluster may be created under the name meanwhile; the directory entry goes last,
 // so that a run that fails in between is repeated. Rows with an expiry are left to it.
+//
+// Node groups that Berth has made are to be deleted with all that they have at AWS: their rows and
+// the directory entry stay until then, and the next sweep removes the cluster once more.
 func RemoveCluster(ctx context.Context, store state.Store, name string) error {
 	meta, entry := state.Key{Cluster: name, Sort: state.PrefixMeta}, state.Entry{Name: name}
 	if _, err := store.Write(ctx, state.Write{Delete: &meta}); err != nil {
 		return fmt.Errorf("removing cluster %s: %w", name, err)
 	}
-	if err := deleteRows(ctx, store, name); err != nil {
+	if complete, err := deleteRows(ctx, store, name); err != nil || !complete {
 		return err
 	}
 	key := state.KeyOf(&entry)
@@ -37,20 +40,31 @@ func AddToDirectory(ctx context.Context, store state.Store, name string) error {
 	return cluster.Wrap(err, "listing cluster %s", name)
 }
 
-// deleteRows deletes the cluster's rows that have no expiry.
-func deleteRows(ctx context.Context, store state.Store, name string) error {
+// deleteRows deletes the cluster's rows that have no expiry, and reports whether that was all. Node
+// groups that Berth has made become DELETING instead.
+func deleteRows(ctx context.Context, store state.Store, name string) (complete bool, err error) {
 	rows, err := store.List(ctx, state.Range{Cluster: name, From: "", To: "\xff"})
 	if err != nil {
-		return fmt.Errorf("listing the rows of cluster %s: %w", name, err)
+		return false, fmt.Errorf("listing the rows of cluster %s: %w", name, err)
 	}
+	complete = true
 	for _, row := range rows {
 		key := state.KeyOf(row)
 		if row.Header().Expires != 0 || key.Sort == state.PrefixMeta {
 			continue
 		}
-		if _, err := store.Write(ctx, state.Write{Delete: &key}); err != nil {
-			return fmt.Errorf("deleting row %s of cluster %s: %w", key.Sort, name, err)
+		write := state.Write{Delete: &key}
+		if g, ok := row.(*cluster.NodeGroup); ok && g.IsMade() {
+			if complete = false; g.Status == cluster.NodeGroupDeleting {
+				continue
+			}
+			next := *g
+			next.Rev, next.Status = g.Rev+1, cluster.NodeGroupDeleting
+			write = state.Write{Put: &next}
+		}
+		if _, err := store.Write(ctx, write); state.IgnoreConflict(err) != nil {
+			return false, fmt.Errorf("deleting row %s of cluster %s: %w", key.Sort, name, err)
 		}
 	}
-	return nil
+	return complete, nil
 }

@@ -304,6 +304,31 @@ func TestDeletedWhileItIsMade(t *testing.T) {
 	}
 }
 
+// A cluster that has a node group is not deleted. If a deletion comes in between all the same, what
+// Berth has made for the node group goes with the cluster.
+func TestClusterOfAMadeNodeGroupIsDeleted(t *testing.T) {
+	for after := range 10 {
+		m := made{t, scaled(t, nil)}
+		m.create(operation.CreateNodeGroup{Machines: &cluster.Machines{}, Sizes: &cluster.Sizes{Min: 1, Max: 4, Desired: 2}})
+		run(m.Installation, time.Duration(after)*15*time.Second)
+		if code := cluster.ErrorCode(m.API.Clusters.CheckDeletable(m.Context(), home)); code != cluster.CodeContainsInstances {
+			t.Errorf("a cluster with a node group may be deleted: %q", code)
+		}
+		if err := m.API.Clusters.ClusterDeleted(m.Context(), home); err != nil {
+			t.Fatal(err)
+		}
+		m.await("", 20*time.Minute)
+		run(m.Installation, 2*time.Hour) // a sweep removes the cluster
+		if left := m.leftovers(); len(left) > 0 {
+			t.Errorf("left behind after %d times 15 s: %q", after, left)
+		}
+		names, err := state.ClusterNames(m.Context(), m.Store)
+		if err != nil || slices.Contains(names, home) {
+			t.Errorf("clusters %q, %v", names, err)
+		}
+	}
+}
+
 // The tasks of a deleted node group move elsewhere before its nodes go: as many run as the service
 // must keep, all the time.
 func TestTasksLeaveADeletedNodeGroup(t *testing.T) {

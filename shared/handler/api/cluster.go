@@ -42,8 +42,10 @@ func (a *Clusters) ManagedClusters(ctx context.Context) ([]string, error) {
 	return state.ClusterNames(ctx, a.State)
 }
 
-// CheckDeletable refuses to delete a cluster that has ACTIVE services or tasks. ECS itself knows of
-// no service, so it would delete the cluster.
+// CheckDeletable refuses to delete a cluster that has ACTIVE services, tasks, or node groups. ECS
+// itself knows of no service and no node group, so it would delete the cluster. EKS, too, deletes no
+// cluster that has node groups (EKS API reference, DeleteCluster); of ECS's errors the one about
+// instances says it best.
 func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 	err := state.VisitRows(ctx, a.State, state.Prefix(name, state.PrefixService), "services",
 		func(s *cluster.Service) error {
@@ -56,12 +58,21 @@ func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return state.VisitRows(ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks", func(t *cluster.Task) error {
+	err = state.VisitRows(ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks", func(t *cluster.Task) error {
 		if t.HasEnded() {
 			return nil
 		}
 		return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
 	})
+	if err != nil {
+		return err
+	}
+	return state.VisitRows(ctx, a.State, state.Prefix(name, state.PrefixNodeGroup), "node groups",
+		func(g *cluster.NodeGroup) error {
+			return cluster.Errorf(cluster.CodeContainsInstances,
+				"The Cluster cannot be deleted while it has node groups. Node group %s is %s; delete it first.",
+				g.Name, g.Status)
+		})
 }
 
 // ClusterDeleted removes a cluster that ECS has deleted, with all its rows. Another cluster may get

@@ -48,9 +48,9 @@ func (h *Handler) confirmInactive(ctx context.Context, name string) error {
 	return h.Sweep(ctx, name)
 }
 
-// handleMissingCluster removes a cluster that ECS no longer has. If it has ACTIVE services they
-// stay, and its instances are recorded as deregistered, until the cluster is created again or
-// somebody deletes the services.
+// handleMissingCluster removes a cluster that ECS no longer has, and with it the node groups that
+// Berth has made. If it has ACTIVE services they stay, and its instances are recorded as
+// deregistered, until the cluster is created again or somebody deletes the services.
 func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 	snap, err := snapshot.Load(ctx, h.State, name)
 	if err != nil {

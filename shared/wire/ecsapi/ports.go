@@ -18,8 +18,8 @@ type Clusters interface {
 	ManagedClusters(ctx context.Context) ([]string, error)
 	// ClusterCreated records a cluster that ECS has created, or had already.
 	ClusterCreated(ctx context.Context, name string) error
-	// CheckDeletable refuses with ClusterContainsServicesException or
-	// ClusterContainsTasksException.
+	// CheckDeletable refuses with ClusterContainsServicesException, ClusterContainsTasksException,
+	// or ClusterContainsContainerInstancesException if it has node groups.
 	CheckDeletable(ctx context.Context, name string) error
 	// ClusterDeleted removes everything that Berth keeps of a cluster.
 	ClusterDeleted(ctx context.Context, name string) error
