@@ -351,13 +351,25 @@ func TestAPI_DeleteService(t *testing.T) {
 	t.Run("IsOnceForAll", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 0)
+		deleteAgain := func(expected cluster.ServiceLifecycle) {
+			t.Helper()
+			before := w.service("web").Rev
+			d, err := w.api.Services.DeleteService(ctx, prod, "web", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "status", d.Service.Status, expected)
+			want(t, "revision of the row", w.service("web").Rev, before)
+		}
 		if _, err := w.api.Services.DeleteService(ctx, prod, "web", false); err != nil {
 			t.Fatal(err)
 		}
+		deleteAgain(cluster.ServiceDraining)
 		_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(1)})
 		wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		w.pump()
-		_, err = w.api.Services.DeleteService(ctx, prod, "web", true)
+		deleteAgain(cluster.ServiceInactive)
+		_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(1)})
 		wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 	})
 }

@@ -200,9 +200,6 @@ func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.R
 		code == cluster.CodeClusterNotFound) {
 		return deploymentNotFound()
 	}
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
 	return err
 }
 

@@ -290,18 +290,19 @@ func changeProviders(s *cluster.Service, c operation.UpdateService) error {
 
 // DeleteService lets a service end: it is DRAINING until its tasks have stopped, then INACTIVE
 // (S10). Unless force is set, a REPLICA service must have been scaled to 0 and no older deployment
-// may be left.
+// may be left. A service that is DRAINING or INACTIVE is returned as it is: deleting it again succeeds,
+// as with ECS (aws/aws-sdk-js issue 4189).
 func (a *Services) DeleteService(
 	ctx context.Context, clusterName, name string, force bool,
 ) (*operation.ServiceDetail, error) {
 	return a.editService(ctx, clusterName, name, func(s *cluster.Service) error {
 		switch {
-		case s.Status == cluster.ServiceInactive:
-			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+		case s.Status != cluster.ServiceActive:
+			return errUnchanged
 		case s.Strategy == cluster.Replica && s.Desired > 0 && !force:
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The service cannot be stopped while it is scaled above 0.")
-		case s.Status == cluster.ServiceActive && len(s.Older)+len(s.TaskSets()) > 0 && !force:
+		case len(s.Older)+len(s.TaskSets()) > 0 && !force:
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The service cannot be stopped while deployments are active.")
 		}

@@ -28,7 +28,8 @@ func (a *Dependencies) requireService(ctx context.Context, clusterName, name str
 }
 
 // editService applies f to a copy of the service and commits the result. If another writer comes
-// first, f is applied again to what that one wrote, so f must have no effect but on its argument.
+// first, f is applied again to what that one wrote, so f must have no effect but on its argument. If f
+// returns [errUnchanged], nothing is written and the service is returned as it was.
 func (a *Dependencies) editService(
 	ctx context.Context, clusterName, name string, f func(*cluster.Service) error,
 ) (*operation.ServiceDetail, error) {
@@ -43,7 +44,11 @@ func (a *Dependencies) editService(
 		}
 		next = *old
 		next.Rev++
-		if err := f(&next); err != nil {
+		switch err := f(&next); {
+		case errors.Is(err, errUnchanged):
+			next = *old
+			return nil
+		case err != nil:
 			return err
 		}
 		return a.commitService(ctx, old, &next)

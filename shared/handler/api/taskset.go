@@ -272,7 +272,7 @@ func (a *TaskSets) editTaskSet(
 		out = findTaskSet(s, id)
 		return err
 	})
-	if err != nil && !errors.Is(err, errUnchanged) {
+	if err != nil {
 		return nil, err
 	}
 	return out, nil
