@@ -60,6 +60,11 @@ func TestAPI_UnknownCapacityProviderNamesTheNearest(t *testing.T) {
 			refused.Code != cluster.CodeInvalidParameter {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
+		// Terraform takes this code with these words for a provider that is deleted already.
+		_, err = w.api.CapacityProviders.DeleteCapacityProvider(ctx, name)
+		wantCode(t, err, cluster.CodeClient, want)
+		_, err = w.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: name})
+		wantCode(t, err, cluster.CodeInvalidParameter, want)
 	}
 }
 

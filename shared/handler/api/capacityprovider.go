@@ -17,9 +17,12 @@ import (
 // CapacityProviders creates, changes, deletes and describes capacity providers.
 type CapacityProviders struct{ *Dependencies }
 
-// requireProvider reads a capacity provider. One that does not exist is an
-// InvalidParameterException, as with ECS, with the nearest name that exists.
-func (a *Dependencies) requireProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
+// requireProvider reads a capacity provider. One that does not exist is an error with the nearest name
+// that exists. Its code is unknown: ECS answers ClientException to DeleteCapacityProvider, and
+// InvalidParameterException elsewhere.
+func (a *Dependencies) requireProvider(
+	ctx context.Context, name string, unknown cluster.Code,
+) (*cluster.CapacityProvider, error) {
 	p, err := handler.FindProvider(ctx, a.State, name)
 	if err != nil || p != nil {
 		return p, err
@@ -34,7 +37,7 @@ func (a *Dependencies) requireProvider(ctx context.Context, name string) (*clust
 			known = append(known, p.Name)
 		}
 	}
-	return nil, suggestNearest(&cluster.Error{Code: cluster.CodeInvalidParameter,
+	return nil, suggestNearest(&cluster.Error{Code: unknown,
 		Message: "The specified capacity provider does not exist. Specify a valid name or ARN and try again."},
 		"capacity provider", name, known)
 }
@@ -140,7 +143,7 @@ func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityP
 func (a *CapacityProviders) UpdateCapacityProvider(
 	ctx context.Context, c operation.UpdateCapacityProvider,
 ) (*cluster.CapacityProvider, error) {
-	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
+	next, err := a.editProvider(ctx, c.Name, cluster.CodeInvalidParameter, func(p *cluster.CapacityProvider) (err error) {
 		if p.CheckPending || p.UpdateStatus == cluster.ProviderDeleting {
 			return cluster.Errorf(cluster.CodeUpdateInProgress,
 				"The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
@@ -192,9 +195,10 @@ func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName s
 }
 
 // editProvider applies f to a copy of the provider and commits the result with the claim to its
-// group. f is applied again if another writer comes first.
+// group. f is applied again if another writer comes first. unknown is the code of the error if there
+// is no such provider.
 func (a *CapacityProviders) editProvider(
-	ctx context.Context, name string, f func(*cluster.CapacityProvider) error,
+	ctx context.Context, name string, unknown cluster.Code, f func(*cluster.CapacityProvider) error,
 ) (*cluster.CapacityProvider, error) {
 	var next cluster.CapacityProvider
 	if cluster.IsFargateProvider(name) {
@@ -202,7 +206,7 @@ func (a *CapacityProviders) editProvider(
 			"changed or deleted. PutClusterCapacityProviders disassociates it from a cluster.", name)
 	}
 	err := a.retryRaces(ctx, "changing capacity provider "+name, func() error {
-		old, err := a.requireProvider(ctx, name)
+		old, err := a.requireProvider(ctx, name, unknown)
 		if err != nil {
 			return err
 		}
@@ -246,7 +250,7 @@ func (a *CapacityProviders) groupWrites(
 func (a *CapacityProviders) DeleteCapacityProvider(
 	ctx context.Context, name string,
 ) (*cluster.CapacityProvider, error) {
-	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
+	return a.editProvider(ctx, name, cluster.CodeClient, func(p *cluster.CapacityProvider) error {
 		using, err := a.clustersUsing(ctx, p)
 		switch {
 		case err != nil:
@@ -310,7 +314,7 @@ func (a *CapacityProviders) DescribeCapacityProviders(
 func (a *CapacityProviders) TagCapacityProvider(
 	ctx context.Context, name string, set map[string]string, remove []string,
 ) error {
-	next, err := a.editProvider(ctx, name, func(p *cluster.CapacityProvider) (err error) {
+	next, err := a.editProvider(ctx, name, cluster.CodeInvalidParameter, func(p *cluster.CapacityProvider) (err error) {
 		if p.Tags, err = changedTags(name, p.Tags, set, remove); err != nil {
 			return err
 		}
@@ -341,7 +345,7 @@ func (a *CapacityProviders) CapacityProviderTags(ctx context.Context, name strin
 	if cluster.IsFargateProvider(name) {
 		return nil, nil
 	}
-	p, err := a.requireProvider(ctx, name)
+	p, err := a.requireProvider(ctx, name, cluster.CodeInvalidParameter)
 	if err != nil {
 		return nil, err
 	}

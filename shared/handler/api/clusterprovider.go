@@ -190,7 +190,7 @@ func (a *ClusterProviders) claimWrites(
 	ctx context.Context, clusterName string, names []string,
 ) (out []state.Write, err error) {
 	for _, name := range names {
-		p, err := a.requireProvider(ctx, name)
+		p, err := a.requireProvider(ctx, name, cluster.CodeInvalidParameter)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +243,7 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 		if slices.Contains(of.Providers, s.Provider) {
 			continue
 		}
-		if _, err := a.requireProvider(ctx, s.Provider); err != nil {
+		if _, err := a.requireProvider(ctx, s.Provider, cluster.CodeInvalidParameter); err != nil {
 			return err
 		}
 		return notAssociated(s.Provider, of.Providers)
