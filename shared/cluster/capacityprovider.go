@@ -35,10 +35,12 @@ type CapacityProvider struct {
 	// noted it.
 	FailedAt time.Time `json:"fl,omitzero"`
 	// CheckPending reports that managed scaling must check whether the group allows the last
-	// change. If it does not, PreviousSettings apply again; they are nil for a new provider.
+	// change. If it does not, PreviousSettings apply again; they are nil for a provider that never had
+	// a group that can be scaled.
 	CheckPending     bool              `json:"lk,omitempty"`
 	PreviousSettings *ProviderSettings `json:"be,omitempty"`
-	// GroupProblem says why the group of a new provider cannot be scaled; empty if it can.
+	// GroupProblem says why the group of a provider that could not be created cannot be scaled; empty if
+	// it can. While the group is examined again, it is the problem found before.
 	GroupProblem string `json:"uf,omitempty"`
 	// Untagged names the installation whose tag the group lacks, if that is why the last change failed.
 	Untagged string `json:"ut,omitempty"`
@@ -75,8 +77,8 @@ const (
 	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
 
-// HasFailedCreation reports whether the provider is CREATE_FAILED: its group cannot be scaled, and
-// no check is pending.
+// HasFailedCreation reports whether the provider could not be created: its group cannot be scaled, and
+// no check is pending. It is CREATE_FAILED, or UPDATE_FAILED after an update that did not mend it.
 func (p *CapacityProvider) HasFailedCreation() bool { return p.GroupProblem != "" && !p.CheckPending }
 
 // IsUnattachable reports whether the provider could not be created and no cluster has it: none can.

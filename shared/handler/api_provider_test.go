@@ -106,7 +106,7 @@ func TestAPI_FailedCapacityProviderHasNoGroup(t *testing.T) {
 		_, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("good", "h")) // nobody has looked yet
 		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider bad")
 		s.look(t)
-		want(t, "status", s.described(t, "bad").UpdateStatus, cluster.ProviderCreated)
+		want(t, "status", s.described(t, "bad").UpdateStatus, cluster.ProviderUpdated)
 	})
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		s := failed(t)

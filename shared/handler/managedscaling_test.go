@@ -392,7 +392,7 @@ func TestManagedScaling_NotesAMissingTag(t *testing.T) {
 	want(t, "installation while it is checked", next.Untagged, "")
 	s.look(t)
 	got = s.described(t, "q")
-	want(t, "status", got.UpdateStatus, cluster.ProviderCreated)
+	want(t, "status", got.UpdateStatus, cluster.ProviderUpdated)
 	want(t, "installation", got.Untagged, "")
 }
 
@@ -536,12 +536,23 @@ func TestManagedScaling_ExaminesNewProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "status of one that a cluster has", s.described(t, "p").UpdateStatus, cluster.ProviderDeleteFailed)
-		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx,
-			operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}); err != nil {
-			t.Fatal(err)
+		update := func(c operation.UpdateCapacityProvider) {
+			t.Helper()
+			c.Name = "p"
+			p, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, c)
+			want(t, "error of an update", err, nil)
+			want(t, "status at first", p.UpdateStatus, cluster.ProviderUpdating)
 		}
+		update(operation.UpdateCapacityProvider{Scaling: operation.ScalingChange{Target: new(50)}})
+		_ = s.function.RunSchedule(ctx, "scaling")
+		p := s.described(t, "p")
+		want(t, "status if the group is as it was", p.UpdateStatus, cluster.ProviderUpdateFailed)
+		want(t, "creation failed", p.HasFailedCreation(), true)
+		want(t, "target", p.Scaling.Target, 50)
+		update(operation.UpdateCapacityProvider{Protection: new(false)})
 		s.look(t)
-		want(t, "status after an update", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
+		want(t, "status after an update", s.described(t, "p").UpdateStatus, cluster.ProviderUpdated)
+		want(t, "creation failed", s.described(t, "p").HasFailedCreation(), false)
 		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
 	})
 	t.Run("AnUpdateThatDoesNotFitIsTakenBack", func(t *testing.T) {

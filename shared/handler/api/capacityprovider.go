@@ -139,7 +139,9 @@ func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityP
 //
 // Settings that the group must support are UPDATE_IN_PROGRESS until managed scaling has examined
 // the group. If it does not support them, the previous settings return. While that is pending,
-// further changes are an UpdateInProgressException.
+// further changes are an UpdateInProgressException. Managed scaling also examines the
+// group again after any update of a provider that is CREATE_FAILED. The status is UPDATE_IN_PROGRESS
+// then too: clients such as Terraform that wait for an update know no other.
 func (a *CapacityProviders) UpdateCapacityProvider(
 	ctx context.Context, c operation.UpdateCapacityProvider,
 ) (*cluster.CapacityProvider, error) {
@@ -155,9 +157,10 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 		p.Protection, p.Draining = valueOr(c.Protection, p.Protection), valueOr(c.Draining, p.Draining)
 		p.ChangeStatus(cluster.ProviderUpdated)
 		switch {
-		// A provider whose creation failed is created anew with the changed settings.
+		// The group of a provider whose creation failed is examined again, with the changed settings.
+		// There are no previous ones that worked.
 		case p.GroupProblem != "":
-			p.UpdateStatus, p.CheckPending = cluster.ProviderCreating, true
+			p.UpdateStatus, p.CheckPending = cluster.ProviderUpdating, true
 		case p.Protection && !before.Protection || p.Scaling.Enabled && !before.Scaling.Enabled:
 			p.UpdateStatus, p.CheckPending, p.PreviousSettings = cluster.ProviderUpdating, true, &before
 		}

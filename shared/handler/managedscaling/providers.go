@@ -113,15 +113,18 @@ func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider
 	if next.FailedAt = (time.Time{}); why != "" {
 		next.FailedAt = h.Clock.Now()
 	}
+	// A provider that is examined again after its creation failed still has the old GroupProblem.
+	succeeded, failed := cluster.ProviderUpdated, cluster.ProviderUpdateFailed
+	if p.PreviousSettings == nil && p.GroupProblem == "" {
+		succeeded, failed = cluster.ProviderCreated, cluster.ProviderCreateFailed
+	}
 	switch before := p.PreviousSettings; {
-	case why == "" && before == nil:
-		next.UpdateStatus = cluster.ProviderCreated
 	case why == "":
-		next.UpdateStatus = cluster.ProviderUpdated
+		next.UpdateStatus = succeeded
 	case before == nil:
-		next.UpdateStatus, next.GroupProblem = cluster.ProviderCreateFailed, why
+		next.UpdateStatus, next.GroupProblem = failed, why
 	default:
-		next.UpdateStatus = cluster.ProviderUpdateFailed
+		next.UpdateStatus = failed
 		next.Protection, next.Draining, next.Scaling = before.Protection, before.Draining, before.Scaling
 		if err := api.ApplyScalingTags(&next); err != nil { // the tags may have changed since
 			return err
