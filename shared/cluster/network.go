@@ -60,6 +60,18 @@ type VolumeTags struct {
 	Own       map[string]string `json:"ow,omitempty"`
 }
 
+// Merge returns the tags that the volume gets: its own, and those of the service or the task definition
+// if Propagate says so.
+func (t *VolumeTags) Merge(ofService, ofDefinition map[string]string) map[string]string {
+	switch t.Propagate {
+	case "SERVICE":
+		return MergeTags(UserTags(ofService), t.Own)
+	case "TASK_DEFINITION":
+		return MergeTags(ofDefinition, t.Own)
+	}
+	return t.Own
+}
+
 // EqualVolumes reports whether tasks get the same volumes by both lists.
 func EqualVolumes(a, b []Volume) bool {
 	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
@@ -71,7 +83,7 @@ func (s *Service) volumesFor(r *Revision) []Volume {
 	var out []Volume
 	for _, v := range r.Volumes {
 		if v.Tags != nil && v.Tags.Propagate == "SERVICE" {
-			v.Tags = &VolumeTags{Propagate: "NONE", Own: MergeTags(UserTags(s.Tags), v.Tags.Own)}
+			v.Tags = &VolumeTags{Propagate: "NONE", Own: v.Tags.Merge(s.Tags, nil)}
 		}
 		out = append(out, v)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
+	"berth/shared/state"
 )
 
 // What ECS acts on goes with the start of each task: StartTask knows no service from which to take
@@ -98,4 +99,92 @@ func TestOptionsOfStandaloneTasks(t *testing.T) {
 	if l == nil || !l.ExecuteCommand || !cluster.EqualVolumes(l.Volumes, []cluster.Volume{dataVolume}) {
 		t.Errorf("launch %+v", l)
 	}
+}
+
+// Tags that a task or a volume would get together are counted when they are given: ECS refuses every
+// start of a task that has too many.
+func TestPropagatedTagsAreCounted(t *testing.T) {
+	numbered := func(key string, n int) map[string]string {
+		out := map[string]string{}
+		for i := range n {
+			out[fmt.Sprint(key, i)] = "x"
+		}
+		return out
+	}
+	volume := func(from string, own int) *[]cluster.Volume {
+		return &[]cluster.Volume{{Name: "data",
+			Tags: &cluster.VolumeTags{Propagate: from, Own: numbered("own", own)}}}
+	}
+	newTagged := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.instances("a", 2, 4096, 8192)
+		d := definition("tagged", 1, 256, 512)
+		d.Tags = numbered("definition", 40)
+		w.ecs.define(d)
+		return w
+	}
+	wantRefusal := func(t *testing.T, err error, tags int) {
+		t.Helper()
+		if tags <= 50 {
+			want(t, "error", err, nil)
+			return
+		}
+		wantCode(t, err, cluster.CodeInvalidParameter, fmt.Sprintf("would have %d tags, but at most 50", tags))
+	}
+	t.Run("OfATask", func(t *testing.T) {
+		for _, c := range []struct {
+			own  int
+			spec operation.SubmitTasks
+			tags int
+		}{
+			{40, operation.SubmitTasks{PropagateTags: true}, 80},
+			{10, operation.SubmitTasks{PropagateTags: true, ManagedTags: true}, 50},
+			{40, operation.SubmitTasks{}, 40},
+			{0, operation.SubmitTasks{Options: &cluster.TaskOptions{Volumes: *volume("TASK_DEFINITION", 20)}}, 60},
+			{0, operation.SubmitTasks{Options: &cluster.TaskOptions{Volumes: *volume("NONE", 20)}}, 20},
+		} {
+			c.spec.TaskDefinition, c.spec.Tags = "tagged", numbered("task", c.own)
+			c.spec.Tags["berth:wait"], c.spec.Wait = "1m", "1m" // Berth's own are not sent to ECS
+			_, err := newTagged(t).api.Tasks.SubmitRequest(ctx, complete(c.spec))
+			wantRefusal(t, err, c.tags)
+		}
+	})
+	create := func(w *world, volumes *[]cluster.Volume, tags int) error {
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web",
+			TaskDefinition: "tagged", Desired: new(1), Tags: numbered("service", tags),
+			ServiceParameters: operation.ServiceParameters{Volumes: volumes}})
+		return err
+	}
+	t.Run("OfANewService", func(t *testing.T) {
+		for tags, volumes := range map[int]*[]cluster.Volume{
+			60: volume("SERVICE", 30), 50: volume("SERVICE", 20), 61: volume("TASK_DEFINITION", 21),
+			49: volume("NONE", 49),
+		} {
+			wantRefusal(t, create(newTagged(t), volumes, 30), tags)
+		}
+	})
+	t.Run("OfAChangedService", func(t *testing.T) {
+		w := newTagged(t)
+		want(t, "error", create(w, volume("SERVICE", 20), 30), nil)
+		update := func(volumes *[]cluster.Volume) error {
+			_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
+				ServiceParameters: operation.ServiceParameters{Volumes: volumes}})
+			return err
+		}
+		wantRefusal(t, update(volume("SERVICE", 21)), 51)
+		web := resource("service", "web")
+		wantRefusal(t, w.api.Tags.TagResource(ctx, web, map[string]string{"another": "x"}, nil), 51)
+		wantRefusal(t, w.api.Tags.TagResource(ctx, web,
+			map[string]string{"another": "x", cluster.TagMoveCost: "High"}, nil), 51)
+		wantRefusal(t, w.api.Tags.TagResource(ctx, web, map[string]string{"service0": "y"}, nil), 50)
+
+		// A service from before tags were counted can be scaled, and tags be removed from it.
+		s := *w.service("web").Service
+		s.Tags = numbered("service", 40)
+		s.Rev++
+		_, err := w.state.Write(ctx, state.Write{Put: &s})
+		want(t, "error of the write", err, nil)
+		w.scale("web", 0)
+		want(t, "error of removing", w.api.Tags.TagResource(ctx, web, nil, []string{"service0"}), nil)
+	})
 }

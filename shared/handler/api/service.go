@@ -185,6 +185,9 @@ func (a *Services) newService(
 		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listOrNil(spec.LoadBalancers),
 		Registries: listOrNil(spec.Registries), Volumes: listOrNil(spec.Volumes),
 	}, now)
+	if err := checkVolumeTags(s.Deployment.Volumes, s.Tags, def.Tags); err != nil {
+		return nil, err
+	}
 	err := checkRebalancing(s, def)
 	if spec.ZoneRebalancing == nil {
 		// Not given, it is on where it is possible, as with ECS since 2025.

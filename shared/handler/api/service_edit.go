@@ -60,8 +60,8 @@ func (a *Dependencies) editService(
 }
 
 // editServiceRules is editService for changes that may concern placement rules, of a service that
-// is not INACTIVE. The result is checked like a new service: rules, network, zone rebalancing, and
-// whether the cluster can satisfy them.
+// is not INACTIVE. The result is checked like a new service: rules, network, tags of volumes, zone
+// rebalancing, and whether the cluster can satisfy them.
 func (a *Dependencies) editServiceRules(
 	ctx context.Context, clusterName, name string, f func(*cluster.Service) error,
 ) (*operation.ServiceDetail, error) {
@@ -88,6 +88,12 @@ func (a *Dependencies) editServiceRules(
 		if err := errors.Join(checkRules(&s.Rules, def, s.Strategy),
 			checkNetwork(def, s.Deployment.Network)); err != nil {
 			return err
+		}
+		// Only of a new deployment: a service that has too many tags already can still be scaled.
+		if s.Deployment.ID != before.Deployment.ID {
+			if err := checkVolumeTags(s.Deployment.Volumes, s.Tags, def.Tags); err != nil {
+				return err
+			}
 		}
 		if err := keepRebalancing(s, &before, def); err != nil {
 			return err

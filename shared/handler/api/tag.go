@@ -31,6 +31,11 @@ func (a *Tags) TagResource(ctx context.Context, of cluster.ResourceARN, set map[
 		if *tags, err = changedTags(of.Name, *tags, set, remove); err != nil {
 			return err
 		}
+		if s, is := row.(*cluster.Service); is {
+			if err := checkGrownTags(s, set); err != nil {
+				return err
+			}
+		}
 		row.Header().Rev++
 		_, err = a.State.Write(ctx, state.Write{Put: row})
 		return err
@@ -56,9 +61,18 @@ func (a *Tags) tagService(ctx context.Context, of cluster.ResourceARN, set map[s
 			}
 		}
 		s.Tags = next
-		return nil
+		return checkGrownTags(s, set)
 	})
 	return err
+}
+
+// checkGrownTags refuses tags that a service has got if its volumes take them and would have too many.
+// Tags can always be removed.
+func checkGrownTags(s *cluster.Service, set map[string]string) error {
+	if len(set) == 0 {
+		return nil
+	}
+	return checkVolumeTags(s.Deployment.Volumes, s.Tags, nil)
 }
 
 // ResourceTags returns the tags of a service, task set or task.
@@ -125,11 +139,31 @@ func changedTags(name string, tags, set map[string]string, remove []string) (map
 	for _, k := range remove {
 		delete(next, k)
 	}
-	if len(next) > MaxTags {
-		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.",
-			name, len(next), MaxTags)
+	return next, checkTagCount(name, next)
+}
+
+// checkTagCount refuses more than [MaxTags] of the resource called name.
+func checkTagCount(name string, tags map[string]string) error {
+	if len(tags) > MaxTags {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.",
+			name, len(tags), MaxTags)
 	}
-	return next, nil
+	return nil
+}
+
+// checkVolumeTags refuses volumes with too many tags, propagated ones included. ECS would refuse each
+// start of a task with them.
+func checkVolumeTags(volumes []cluster.Volume, ofService, ofDefinition map[string]string) error {
+	for _, v := range volumes {
+		if v.Tags == nil {
+			continue
+		}
+		name := "Volume " + v.Name + " with its propagated tags"
+		if err := checkTagCount(name, v.Tags.Merge(ofService, ofDefinition)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MaxTags is how many tags a resource can have (ECS quota).

@@ -142,6 +142,14 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	if spec.PropagateTags {
 		tags = cluster.MergeTags(def.Tags, tags)
 	}
+	// Berth's own tags are not sent to ECS, and ECS does not count its own.
+	err = checkTagCount("A task of "+def.Name()+" with its propagated tags", cluster.UserTags(tags))
+	if err == nil && spec.Options != nil {
+		err = checkVolumeTags(spec.Options.Volumes, nil, def.Tags)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if spec.ManagedTags {
 		tags = cluster.MergeTags(tags, cluster.ManagedTags(spec.Cluster, ""))
 	}
