@@ -145,15 +145,17 @@ func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityP
 func (a *CapacityProviders) UpdateCapacityProvider(
 	ctx context.Context, c operation.UpdateCapacityProvider,
 ) (*cluster.CapacityProvider, error) {
-	next, err := a.editProvider(ctx, c.Name, cluster.CodeInvalidParameter, func(p *cluster.CapacityProvider) (err error) {
+	next, err := a.editProvider(ctx, c.Name, cluster.CodeInvalidParameter, func(p *cluster.CapacityProvider) error {
 		if p.CheckPending || p.UpdateStatus == cluster.ProviderDeleting {
 			return cluster.Errorf(cluster.CodeUpdateInProgress,
 				"The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
 		}
 		before := cluster.ProviderSettings{Protection: p.Protection, Draining: p.Draining, Scaling: p.Scaling}
-		if p.Scaling, err = c.Scaling.ApplyTo(p.Scaling); err != nil {
+		scaling, err := c.Scaling.ApplyTo(p.Scaling)
+		if err != nil {
 			return err
 		}
+		p.Scaling = scaling
 		p.Protection, p.Draining = valueOr(c.Protection, p.Protection), valueOr(c.Draining, p.Draining)
 		p.ChangeStatus(cluster.ProviderUpdated)
 		switch {
