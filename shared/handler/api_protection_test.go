@@ -56,6 +56,14 @@ func TestAPI_TaskProtection(t *testing.T) {
 		w.clock.now = w.clock.now.Add(time.Hour)
 		want(t, "state afterwards", store(ids[0]), time.Time{})
 	})
+	t.Run("OfATaskThatIsNamedTwice", func(t *testing.T) {
+		got, failed, err := w.api.TaskProtections.ProtectTasks(ctx, prod, []string{ids[0], w.task(ids[0]).ECSID},
+			time.Minute)
+		want(t, "error", err, nil)
+		wantCount(t, "failures", failed, 0)
+		wantCount(t, "protected", got, 2)
+		want(t, "state", store(ids[0]), w.clock.now.Add(time.Minute))
+	})
 	t.Run("IsSetAgainAndRemoved", func(t *testing.T) {
 		_, _, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids, time.Minute)
 		want(t, "error", err, nil)

@@ -54,7 +54,11 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 				failed = append(failed, *failure)
 				continue
 			}
+			isRepeated := slices.ContainsFunc(out, func(p operation.ProtectedTask) bool { return p.Task == t.ID })
 			out = append(out, operation.ProtectedTask{Task: t.ID, Until: until})
+			if isRepeated { // such as by Berth's id and by ECS's
+				continue
+			}
 			writes = append(writes, state.Write{Any: true, Put: &cluster.Protection{
 				Head: cluster.Head{Cluster: clusterName, Stamp: stamp, Expires: a.expiresAfter(d + keepProtection)},
 				Task: t.ID, Owner: t.Owner, Until: until,
