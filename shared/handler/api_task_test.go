@@ -464,3 +464,70 @@ func wantConflict(t *testing.T, err error, tasks []*cluster.Task) {
 	}
 	want(t, "tasks of the conflict", fmt.Sprint(conflict.Resources), fmt.Sprint(ids))
 }
+
+// describing counts the calls of ECS's DescribeTasks, and answers them with err if it is set.
+type describing struct {
+	handler.ECS
+	calls int
+	err   error
+}
+
+func (d *describing) DescribeTasks(ctx context.Context, of string, ids []string) ([]cluster.ECSTask, error) {
+	if d.calls++; d.err != nil {
+		return nil, d.err
+	}
+	return d.ECS.DescribeTasks(ctx, of, ids)
+}
+
+// ECS is asked once about all tasks that Berth does not know, and not at all if it knows each. While ECS
+// does not answer, nothing unknown is called MISSING.
+func TestAPI_AsksECSOnceAboutUnknownTasks(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	task := w.metered(1, 10)[0]
+	unknown := []string{task.ECSID, task.ECSID} // given twice, it is asked about once
+	for n := range 97 {
+		unknown = append(unknown, fmt.Sprintf("%032x", n))
+	}
+	spy := &describing{ECS: w.ecs}
+	w.api.ECS = spy
+	for name, call := range map[string]func(ids []string) (found, missing int, err error){
+		"DescribeTasks": func(ids []string) (int, int, error) {
+			found, missing, err := w.api.Tasks.DescribeTasks(ctx, prod, ids)
+			return len(found), len(missing), err
+		},
+		"GetTaskProtection": func(ids []string) (int, int, error) {
+			found, missing, err := w.api.TaskProtections.DescribeTaskProtections(ctx, prod, ids)
+			return len(found), len(missing), err
+		},
+		"UpdateTaskProtection": func(ids []string) (int, int, error) {
+			found, missing, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids, time.Hour)
+			return len(found), len(missing), err
+		},
+		"ReportLoad": func(ids []string) (int, int, error) {
+			var reports []cluster.LoadReport
+			for _, id := range ids {
+				reports = append(reports, cluster.LoadReport{Task: id, Loads: map[string]int64{"connections": 1}})
+			}
+			missing, err := w.api.Loads.ReportLoads(ctx, prod, reports)
+			return len(ids) - len(missing), len(missing), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check := func(ids []string, calls, found, missing int) {
+				t.Helper()
+				spy.calls = 0
+				gotFound, gotMissing, err := call(ids)
+				want(t, "error", err, nil)
+				want(t, "calls to ECS", spy.calls, calls)
+				want(t, "found and missing", fmt.Sprint(gotFound, gotMissing), fmt.Sprint(found, missing))
+			}
+			check(append([]string{task.ID}, unknown...), 1, 3, 97)
+			spy.err = throttled
+			defer func() { spy.err = nil }()
+			check([]string{task.ID}, 0, 1, 0)
+			_, _, err := call(append([]string{task.ID}, unknown...))
+			wantCode(t, err, cluster.CodeThrottling, "Rate exceeded")
+		})
+	}
+}

@@ -23,12 +23,17 @@ func (a *Loads) ReportLoads(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
+	var ids []string
+	for _, r := range reports {
+		ids = append(ids, r.Task)
+	}
+	found, err := a.findTasks(ctx, clusterName, ids)
+	if err != nil {
+		return nil, err
+	}
 	var known []cluster.LoadReport
 	for _, r := range reports {
-		t, err := a.findTask(ctx, clusterName, r.Task)
-		if err != nil {
-			return nil, err
-		}
+		t := found[r.Task]
 		if t == nil || t.HasEnded() {
 			missing = append(missing, missingFailure(r.Task))
 			continue

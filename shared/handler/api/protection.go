@@ -45,8 +45,13 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 		var writes []state.Write
 		// The function runs again after a lost race.
 		out, failed = nil, nil
+		found, err := a.findTasks(ctx, clusterName, ids)
+		if err != nil {
+			return nil, err
+		}
 		for _, id := range ids {
-			t, failure, err := a.findProtectable(ctx, clusterName, id, d > 0)
+			t := found[id]
+			failure, err := a.checkProtectable(ctx, id, t, d > 0)
 			if err != nil {
 				return nil, err
 			}
@@ -86,8 +91,13 @@ func (a *TaskProtections) DescribeTaskProtections(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
+	found, err := a.findTasks(ctx, clusterName, ids)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, id := range ids {
-		t, failure, err := a.findProtectable(ctx, clusterName, id, false)
+		t := found[id]
+		failure, err := a.checkProtectable(ctx, id, t, false)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -112,34 +122,31 @@ func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (
 	return p.ActiveUntil(a.Clock.Now()), err
 }
 
-// findProtectable returns a task that can be protected, or the failure that says why it cannot. on
-// is whether the caller is about to protect it: only then may it block a deployment.
-func (a *TaskProtections) findProtectable(
-	ctx context.Context, clusterName, id string, on bool,
-) (*cluster.Task, *cluster.Failure, error) {
-	t, err := a.findTask(ctx, clusterName, id)
+// checkProtectable returns the failure that says why a task cannot be protected, nil if it can. t is nil
+// if nobody has a task of that id. on is whether the caller is about to protect it: only then may it
+// block a deployment.
+func (a *TaskProtections) checkProtectable(
+	ctx context.Context, id string, t *cluster.Task, on bool,
+) (*cluster.Failure, error) {
 	switch {
-	case err != nil:
-		return nil, nil, err
 	case t == nil:
-		return nil, new(missingFailure(id)), nil
+		return new(missingFailure(id)), nil
 	case t.Service == "":
-		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is not part of a service."}, nil
+		return &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is not part of a service."}, nil
 	case t.HasEnded() || t.Desired == cluster.TaskStopped:
-		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is " + string(t.Status()) + "."},
-			nil
+		return &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is " + string(t.Status()) + "."}, nil
 	case !on:
-		return t, nil, nil
+		return nil, nil
 	}
 	blocked, err := a.blocksDeployment(ctx, t)
-	if blocked {
-		return nil, &cluster.Failure{
-			ARN: id, Reason: deploymentBlocked,
-			Detail: "The task is of an older deployment, and other protected tasks of older deployments hold up the " +
-				"current one.",
-		}, err
+	if !blocked {
+		return nil, err
 	}
-	return t, nil, err
+	return &cluster.Failure{
+		ARN: id, Reason: deploymentBlocked,
+		Detail: "The task is of an older deployment, and other protected tasks of older deployments hold up the " +
+			"current one.",
+	}, nil
 }
 
 // blocksDeployment reports whether protecting the task would keep an older deployment alive that

@@ -102,7 +102,11 @@ func (a *Tasks) DescribeTasks(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	return describeEach(ids, func(id string) (*cluster.Task, error) { return a.findTask(ctx, clusterName, id) })
+	found, err := a.findTasks(ctx, clusterName, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	return describeEach(ids, func(id string) (*cluster.Task, error) { return found[id], nil })
 }
 
 // maxListedRows is how many rows ListTasks reads at a time where it must look at each. Otherwise it
@@ -171,25 +175,55 @@ func hasLaunch(ctx context.Context, t *cluster.Task, external *bool, launches *l
 	return is == *external, err
 }
 
-// findTask finds a task by Berth's id or by ECS's; nil if there is none. Berth's id leads to the
-// row's key. For any other id ECS is asked who started the task and where, which leads to the key
-// too.
+// findTask finds a task by Berth's id or by ECS's; nil if there is none.
 func (a *Dependencies) findTask(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
-	t, err := a.readTask(ctx, state.TaskKey(clusterName, cluster.TaskOwner(id), id))
-	if t != nil || err != nil || cluster.TaskOwner(id) == "" {
-		return t, err
+	found, err := a.findTasks(ctx, clusterName, []string{id})
+	return found[id], err
+}
+
+// findTasks finds tasks by Berth's ids or by ECS's, and returns those that exist by the id that was
+// given. Berth's id leads to the row's key. About all other ids, ECS is asked once who started the task
+// and where, which leads to the key too.
+//
+// If ECS does not answer, that is an error, also for the tasks that were found: without the answer an id
+// of ECS's that leads to a running task cannot be told from one that nobody has, and callers take
+// MISSING for the end of a task. If Berth knows all ids, ECS is not asked.
+func (a *Dependencies) findTasks(
+	ctx context.Context, clusterName string, ids []string,
+) (map[string]*cluster.Task, error) {
+	found := map[string]*cluster.Task{}
+	var unknown []string
+	for _, id := range ids {
+		t, err := a.readTask(ctx, state.TaskKey(clusterName, cluster.TaskOwner(id), id))
+		switch {
+		case err != nil:
+			return nil, err
+		case t != nil:
+			found[id] = t
+		case cluster.TaskOwner(id) != "" && !slices.Contains(unknown, id):
+			unknown = append(unknown, id)
+		}
 	}
-	got, err := a.ECS.DescribeTasks(ctx, clusterName, []string{id})
+	if len(unknown) == 0 {
+		return found, nil
+	}
+	got, err := a.ECS.DescribeTasks(ctx, clusterName, unknown)
 	if err != nil {
-		return nil, fmt.Errorf("describing task %s: %w", id, err)
+		return nil, fmt.Errorf("looking up %d tasks at ECS, first %s: %w", len(unknown), unknown[0], err)
 	}
-	if len(got) == 0 {
-		return nil, nil
+	for _, e := range got {
+		t, err := a.findStartedTask(ctx, e)
+		if t == nil && err == nil {
+			t, err = a.readTask(ctx, state.TaskKey(clusterName, observe.ForeignOwner, e.ID))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			found[e.ID] = t
+		}
 	}
-	if t, err := a.findStartedTask(ctx, got[0]); t != nil || err != nil {
-		return t, err
-	}
-	return a.readTask(ctx, state.TaskKey(clusterName, observe.ForeignOwner, id))
+	return found, nil
 }
 
 // findStartedTask returns the row of an ECS task that Berth started: by the id derived from its
