@@ -27,7 +27,7 @@ func (a *Loads) ReportLoads(
 	for _, r := range reports {
 		ids = append(ids, r.Task)
 	}
-	found, err := a.findTasks(ctx, clusterName, ids)
+	found, err := a.findTasks(ctx, clusterName, ids...)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 		var writes []state.Write
 		// The function runs again after a lost race.
 		out, failed = nil, nil
-		found, err := a.findTasks(ctx, clusterName, ids)
+		found, err := a.findTasks(ctx, clusterName, ids...)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (a *TaskProtections) DescribeTaskProtections(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	found, err := a.findTasks(ctx, clusterName, ids)
+	found, err := a.findTasks(ctx, clusterName, ids...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -99,10 +99,11 @@ func (a *Tags) findTagged(ctx context.Context, of cluster.ResourceARN) (state.Ro
 	if of.Kind == "task-set" {
 		return a.findTaggedSet(ctx, of)
 	}
-	t, err := a.findTask(ctx, of.Cluster, of.Name)
+	found, err := a.findTasks(ctx, of.Cluster, of.Name)
 	if err != nil {
 		return nil, nil, err
 	}
+	t := found[of.Name]
 	if t == nil {
 		return nil, nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
 	}

@@ -30,10 +30,11 @@ func (a *Tasks) StopTask(ctx context.Context, clusterName, id, reason string) (*
 func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
 	var out *cluster.Task
 	err := a.retryRaces(ctx, "stopping task "+id, func() error {
-		t, err := a.findTask(ctx, clusterName, id)
+		found, err := a.findTasks(ctx, clusterName, id)
 		if err != nil {
 			return err
 		}
+		t := found[id]
 		if t == nil {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
 		}
@@ -102,7 +103,7 @@ func (a *Tasks) DescribeTasks(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	found, err := a.findTasks(ctx, clusterName, ids)
+	found, err := a.findTasks(ctx, clusterName, ids...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,12 +176,6 @@ func hasLaunch(ctx context.Context, t *cluster.Task, external *bool, launches *l
 	return is == *external, err
 }
 
-// findTask finds a task by Berth's id or by ECS's; nil if there is none.
-func (a *Dependencies) findTask(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
-	found, err := a.findTasks(ctx, clusterName, []string{id})
-	return found[id], err
-}
-
 // findTasks finds tasks by Berth's ids or by ECS's, and returns those that exist by the id that was
 // given. Berth's id leads to the row's key. About all other ids, ECS is asked once who started the task
 // and where, which leads to the key too.
@@ -189,7 +184,7 @@ func (a *Dependencies) findTask(ctx context.Context, clusterName, id string) (*c
 // of ECS's that leads to a running task cannot be told from one that nobody has, and callers take
 // MISSING for the end of a task. If Berth knows all ids, ECS is not asked.
 func (a *Dependencies) findTasks(
-	ctx context.Context, clusterName string, ids []string,
+	ctx context.Context, clusterName string, ids ...string,
 ) (map[string]*cluster.Task, error) {
 	found := map[string]*cluster.Task{}
 	var unknown []string
@@ -209,7 +204,7 @@ func (a *Dependencies) findTasks(
 	}
 	got, err := a.ECS.DescribeTasks(ctx, clusterName, unknown)
 	if err != nil {
-		return nil, fmt.Errorf("looking up %d tasks at ECS, first %s: %w", len(unknown), unknown[0], err)
+		return nil, fmt.Errorf("asking ECS about %d tasks, among them %s: %w", len(unknown), unknown[0], err)
 	}
 	for _, e := range got {
 		t, err := a.findStartedTask(ctx, e)
