@@ -18,14 +18,52 @@ const accessKeys = `{"credentials": [
 		"rights": ["write"]},
 	{"accessKeyId": "AKIAREADER", "secretAccessKey": "r", "principal": "arn:aws:iam::123456789012:user/reader"}]}`
 
-// With --credentials only signed requests are answered, each with the rights of its key, and
-// standard error says who changed what.
-func TestUpWithCredentials(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "keys.json")
+// startWithCredentials starts berth up with the access keys of a writer and a reader, which the file
+// has.
+func startWithCredentials(t *testing.T, flags ...string) (c *child, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(file, []byte(accessKeys), 0o644); err != nil { //nolint:gosec // it warns of that
 		t.Fatal(err)
 	}
-	c := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--listen", "127.0.0.1:0", "--credentials", file)
+	args := []string{"up", "--nodes", "1", "--listen", "127.0.0.1:0", "--credentials", file}
+	return startChild(t, "berth", append(args, flags...)...), file
+}
+
+// signWith makes commands of this process sign with an access key.
+func signWith(t *testing.T, key, secret string) {
+	t.Setenv("AWS_ACCESS_KEY_ID", key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
+	t.Setenv("AWS_SESSION_TOKEN", "")
+	t.Setenv("AWS_REGION", "us-east-1")
+}
+
+// A backup of a Berth that checks signatures is made with the key of a writer, and refused with that
+// of a reader.
+func TestBackupWithCredentials(t *testing.T) {
+	folder := t.TempDir()
+	c, _ := startWithCredentials(t, "--data", filepath.Join(folder, "data"))
+	endpoint := c.waitForEndpoint()
+	backup := filepath.Join(folder, "backup.tar")
+	signWith(t, "AKIAREADER", "r")
+	if code, _, errs := berth("backup", backup, "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs, "AccessDeniedException") {
+		t.Errorf("the reader's backup ends with %d, %q", code, errs)
+	}
+	signWith(t, "AKIAWRITER", "w")
+	if code, _, errs := berth("backup", backup, "--endpoint", endpoint); code != 0 || errs != "" {
+		t.Fatalf("the writer's backup ends with %d, %q", code, errs)
+	}
+	restored := filepath.Join(folder, "restored")
+	if code, _, errs := berth("restore", backup, "--data", restored); code != 0 {
+		t.Errorf("restore ends with %d, %q", code, errs)
+	}
+}
+
+// With --credentials only signed requests are answered, each with the rights of its key, and
+// standard error says who changed what.
+func TestUpWithCredentials(t *testing.T) {
+	c, file := startWithCredentials(t, "--ephemeral")
 	endpoint := c.waitForEndpoint()
 	create := func(key, secret string) error {
 		client := ecsClient(endpoint)

@@ -92,7 +92,8 @@ func (c *Client) Download(ctx context.Context, op, path string, w io.Writer) err
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	req.Host = c.target.Host
-	if err := c.target.SignRequest(ctx, req, nil, "ecs"); err != nil {
+	// As the API's check of signatures sees it, a request with a path is for EKS (access.ServiceOf).
+	if err := c.target.SignRequest(ctx, req, nil, "eks"); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	unhurried := *c.http
