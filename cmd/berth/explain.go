@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/cmd/berth/whatif"
-	"berth/shared/cluster"
 )
 
 // explainCommand explains the state of one thing. The answers are computed here from the cluster's
@@ -28,7 +27,11 @@ type explainTask struct {
 // Run explains the task.
 func (e *explainTask) Run(ctx context.Context, s *streams) error {
 	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
-		return whatif.ExplainTask(src.snap, cluster.LastPart(e.ID))
+		id, err := src.nameOf(e.ID)
+		if err != nil {
+			return nil, err
+		}
+		return whatif.ExplainTask(src.snap, id)
 	})
 }
 
@@ -42,10 +45,12 @@ type explainService struct {
 // warning.
 func (e *explainService) Run(ctx context.Context, s *streams) error {
 	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
-		name := cluster.LastPart(e.Name)
+		name, err := src.nameOf(e.Name)
+		if err != nil {
+			return nil, err
+		}
 		var capacity *whatif.Capacity
 		if service := src.snap.Services[name]; service != nil && len(service.UsedProviders()) > 0 {
-			var err error
 			if capacity, err = src.readCapacity(ctx); err != nil {
 				fmt.Fprintf(s.err, "berth: the decisions of managed scaling are missing: %v\n", err)
 				capacity = nil
@@ -76,11 +81,15 @@ type explainInstance struct {
 // Run explains the instance.
 func (e *explainInstance) Run(ctx context.Context, s *streams) error {
 	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+		id, err := src.nameOf(e.ID)
+		if err != nil {
+			return nil, err
+		}
 		capacity, err := src.readCapacity(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return whatif.ExplainInstance(src.snap, capacity, e.ID, capacity.Now(src.readAt))
+		return whatif.ExplainInstance(src.snap, capacity, id, capacity.Now(src.readAt))
 	})
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -30,14 +31,17 @@ func (f *sourceFlags) openList(ctx context.Context, s *streams) (*source, error)
 }
 
 // keepNamed returns the items that are named, or all of them if no name is given. A name is a whole
-// one, its last part, or the beginning of an id; one that fits nothing is a [*whatif.NotFound].
-func keepNamed[T any](kind string, items []T, names []string, ids func(T) []string) ([]T, error) {
+// one, an ARN of the cluster, or the beginning of an id; one that fits nothing is a [*whatif.NotFound].
+func keepNamed[T any](src *source, kind string, items []T, names []string, ids func(T) []string) ([]T, error) {
 	if len(names) == 0 {
 		return items, nil
 	}
 	var out []T
 	for _, name := range names {
-		name = cluster.LastPart(name)
+		name, err := src.nameOf(name)
+		if err != nil {
+			return nil, err
+		}
 		found := slices.DeleteFunc(slices.Clone(items), func(item T) bool {
 			return !slices.ContainsFunc(ids(item), func(id string) bool { return whatif.IsShortFor(name, id) })
 		})
@@ -71,7 +75,7 @@ func (c *serviceCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	items, err := keepNamed("service", listing.Services(src.snap, src.readAt), c.Names,
+	items, err := keepNamed(src, "service", listing.Services(src.snap, src.readAt), c.Names,
 		func(s listing.Service) []string { return []string{s.Name} })
 	if err != nil {
 		return err
@@ -95,7 +99,10 @@ func (c *taskCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	service := cluster.LastPart(c.Service)
+	service, err := src.nameOf(c.Service)
+	if err != nil {
+		return fmt.Errorf("--service: %w", err)
+	}
 	if service != "" && src.snap.Services[service] == nil {
 		var known []string
 		for name := range src.snap.Services {
@@ -105,7 +112,10 @@ func (c *taskCommand) Run(ctx context.Context, s *streams) error {
 	}
 	instance := ""
 	if c.Instance != "" {
-		if instance, err = whatif.FindInstance(src.snap, c.Instance); err != nil {
+		if instance, err = src.nameOf(c.Instance); err != nil {
+			return fmt.Errorf("--instance: %w", err)
+		}
+		if instance, err = whatif.FindInstance(src.snap, instance); err != nil {
 			return err
 		}
 	}
@@ -113,7 +123,7 @@ func (c *taskCommand) Run(ctx context.Context, s *streams) error {
 		return (c.All || len(c.IDs) > 0 || !t.HasEnded()) && (service == "" || t.Service == service) &&
 			(instance == "" || t.Instance == instance)
 	})
-	if items, err = keepNamed("task", items, c.IDs,
+	if items, err = keepNamed(src, "task", items, c.IDs,
 		func(t listing.Task) []string { return []string{t.ID} }); err != nil {
 		return err
 	}
@@ -133,7 +143,7 @@ func (c *instanceCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	items, err := keepNamed("instance", listing.Instances(src.snap), c.IDs,
+	items, err := keepNamed(src, "instance", listing.Instances(src.snap), c.IDs,
 		func(i listing.Instance) []string { return []string{i.ID, i.EC2} })
 	if err != nil {
 		return err

@@ -55,6 +55,17 @@ type source struct {
 	readAt time.Time
 }
 
+// nameOf returns the name in an ARN, or the name itself. An ARN of another cluster is the error that
+// the API answers: the same name may exist here too.
+func (s *source) nameOf(ref string) (string, error) {
+	arn, isARN := cluster.ParseARN(ref)
+	if isARN && s.cluster != "" && arn.Cluster != "" && arn.Cluster != s.cluster {
+		return "", cluster.Errorf(cluster.CodeInvalidParameter,
+			"Invalid identifier: Identifier is for %s. Your cluster is %s", arn.Cluster, s.cluster)
+	}
+	return cluster.LastPart(ref), nil
+}
+
 // readCapacity reads the groups that the cluster's instances come from; nil without an endpoint.
 func (s *source) readCapacity(ctx context.Context) (*whatif.Capacity, error) {
 	if s.live == nil {

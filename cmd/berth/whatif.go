@@ -235,6 +235,9 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 			return fmt.Errorf("--task-definition: %w", err)
 		}
 	}
+	if w.question.Instance, err = src.nameOf(w.question.Instance); err != nil {
+		return fmt.Errorf("--instance: %w", err)
+	}
 	w.warnOfUnknownNames(src.snap, s.err)
 	p.reportProgress("placing")
 	answer, err := whatif.Ask(src.snap, &w.question)
