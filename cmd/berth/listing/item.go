@@ -26,8 +26,8 @@ type Service struct {
 	// Deployments counts the revisions that have tasks, Rollout is the state of the newest.
 	Deployments int    `json:"deployments"`
 	Rollout     string `json:"rolloutState"`
-	// State is one word for people: steady, moving, blocked, throttled, failed, crashing,
-	// unhealthy or changing.
+	// State is one word for people: steady, changing, moving, blocked, throttled, crashing, stuck,
+	// unhealthy, failed, draining or inactive.
 	State     string    `json:"state"`
 	CreatedAt time.Time `json:"createdAt"`
 }
@@ -144,7 +144,7 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 		out.State = strings.ToLower(string(s.Status))
 	case s.Deployment.State == cluster.RolloutFailed:
 		out.State = "failed"
-	case out.Running < wanted && isThrottled(snap, s, now):
+	case isThrottled(snap, s, out.Running < wanted, now):
 		out.State = "throttled"
 	case s.Blocked != nil:
 		out.State = "blocked"
@@ -165,11 +165,13 @@ func NewService(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) Serv
 }
 
 // isThrottled reports whether starts of the service's PRIMARY deployment, or of one of its task sets, are
-// slowed down.
-func isThrottled(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) bool {
+// slowed down. While tasks are missing, an attempt that is due counts too. If tasks of an older revision
+// fill the desired count, only one that is held back does, and only until the deployment is completed.
+func isThrottled(snap *snapshot.Snapshot, s *cluster.Service, isShort bool, now time.Time) bool {
 	throttle := ThrottleOf(snap, s, now)
 	return throttle != nil && slices.ContainsFunc(s.Parts(), func(part *cluster.Service) bool {
-		return throttle.Revisions[part.Deployment.ID].Step > 0
+		b := throttle.Revisions[part.Deployment.ID]
+		return b.Step > 0 && (isShort || b.NextAttemptAt.After(now) && !part.Deployment.IsCompleted())
 	})
 }
 

@@ -47,6 +47,35 @@ func TestServiceStateOfTaskSets(t *testing.T) {
 	}
 }
 
+// A service is throttled while failed starts hold its new revision back, even if the tasks of the old one
+// all run. Once the attempt is due, it is changing.
+func TestServiceStateOfANewRevisionThatFails(t *testing.T) {
+	head, now := cluster.Head{Cluster: "prod", Rev: 1}, time.Unix(1000, 0)
+	for _, c := range []struct {
+		next  time.Duration // until the next attempt
+		state cluster.RolloutState
+		want  string
+	}{{time.Minute, cluster.RolloutInProgress, "throttled"}, {-time.Second, cluster.RolloutInProgress, "changing"},
+		{time.Minute, cluster.RolloutCompleted, "steady"}} {
+		s := &cluster.Service{Head: head, ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web-short"},
+			ServiceSpec:   cluster.ServiceSpec{Desired: 1},
+			ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive}}
+		s.Deployment = cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/2"}, State: c.state}
+		s.Older = []cluster.Deployment{{Revision: cluster.Revision{ID: "ecs-svc/1"}}}
+		snap := snapshot.NewSnapshot()
+		snap.Put(s)
+		snap.Put(&cluster.Throttle{Head: head, Owner: s.Short, Service: s.Name,
+			Revisions: map[string]cluster.Backoff{"ecs-svc/2": {Step: 1, NextAttemptAt: now.Add(c.next)}}})
+		snap.Put(&cluster.Task{Head: head,
+			TaskSpec:       cluster.TaskSpec{ID: "t-1", Owner: s.Short, Service: s.Name, Revision: "ecs-svc/1"},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning, Instance: "i"},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning}})
+		if got := listing.NewService(snap, s, now).State; got != c.want {
+			t.Errorf("with an attempt in %s and a deployment that is %s, it is %s, want %s", c.next, c.state, got, c.want)
+		}
+	}
+}
+
 // The state of an instance is what limits its use most. An upgrade makes nodes unschedulable, and
 // drains them one after the other.
 func TestInstanceState(t *testing.T) {

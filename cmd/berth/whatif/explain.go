@@ -54,6 +54,9 @@ type ServiceAnswer struct {
 	Missing    int    `json:"missingCount"` // without an instance
 	// Instances counts the tasks on each instance, those with the most first.
 	Instances []Share `json:"instances"`
+	// Revisions counts the tasks of each revision, the PRIMARY one first. It is empty if only that has
+	// tasks, and for a task set.
+	Revisions []RevisionTasks `json:"revisions,omitempty"`
 	// Decided is why tasks found no instance when placement last tried, Now what it would find now.
 	Decided *berthapi.Diagnosis `json:"decided,omitempty"`
 	Now     *Answer             `json:"now,omitempty"`
@@ -68,6 +71,15 @@ type ServiceAnswer struct {
 	// are those of now.
 	Unrepaired    string   `json:"unrepaired,omitempty"`
 	UnrepairedNow []string `json:"unrepairedNow"`
+}
+
+// RevisionTasks is how many tasks of one revision are on instances.
+type RevisionTasks struct {
+	Deployment string `json:"deploymentId"`
+	Status     string `json:"status"` // PRIMARY or ACTIVE
+	Definition string `json:"taskDefinition"`
+	Running    int    `json:"runningCount"`
+	Pending    int    `json:"pendingCount"`
 }
 
 // DeploymentAnswer says what is wrong with the service's deployments.
@@ -248,32 +260,40 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 	if s.Deployment.State == cluster.RolloutFailed {
 		out.Failed = cmp.Or(s.Deployment.Reason, "ECS deployment "+s.Deployment.ID+" failed.")
 		// A deployment that has FAILED starts nothing, so where its tasks would go does not matter.
-	} else if out.Missing > 0 {
-		for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(snap, s, now)).Revisions {
-			if r.Status == "PRIMARY" {
-				out.HeldUntil = r.NextAttemptAt.Format(time.RFC3339)
-			}
+		return out, m.addRepairs(s, out)
+	}
+	// Tasks of an older revision may fill the desired count while those of the PRIMARY one fail to start.
+	for _, r := range berthapi.ThrottleOf(s, listing.ThrottleOf(snap, s, now)).Revisions {
+		isHeld := r.NextAttemptAt.After(now) && !s.Deployment.IsCompleted()
+		if r.Status == "PRIMARY" && (isHeld || out.Missing > 0) {
+			out.HeldUntil = r.NextAttemptAt.Format(time.RFC3339)
 		}
+	}
+	if out.Missing > 0 {
 		out.Now = &Answer{Tasks: (&Question{Service: name}).describeTasks()}
 		decide.WithOwnReservation(snap, s.Short, func() { m.placeTasks(out.Now, r) })
 	}
 	return out, m.addRepairs(s, out)
 }
 
-// countTasks counts the service's tasks by state and instance. It returns how many of them are
+// countTasks counts the service's tasks by state, instance and revision. It returns how many of them are
 // replacements of tasks that still count.
 func (m *model) countTasks(s *cluster.Service, a *ServiceAnswer) (extra int) {
-	on := map[string]int{}
+	on, revisions := map[string]int{}, map[string]taskCount{}
 	for _, t := range m.snap.TasksOf(s.Short) {
 		if !t.IsActive() || t.Instance == "" || s.Deployment.Set != nil && t.Revision != s.Deployment.ID {
 			continue
 		}
 		on[t.Instance]++
+		of := revisions[t.Revision]
 		if t.Last == cluster.TaskRunning {
 			a.Running++
+			of.running++
 		} else {
 			a.Pending++
+			of.pending++
 		}
+		revisions[t.Revision] = of
 		if old := m.snap.Task(s.Short, t.Replaces); t.Replaces != "" && old != nil && old.IsActive() {
 			extra++
 		}
@@ -282,7 +302,32 @@ func (m *model) countTasks(s *cluster.Service, a *ServiceAnswer) (extra int) {
 		a.Instances = append(a.Instances, Share{id, on[id]})
 	}
 	slices.SortStableFunc(a.Instances, func(a, b Share) int { return cmp.Compare(b.Tasks, a.Tasks) })
+	if s.Deployment.Set == nil {
+		a.Revisions = countRevisions(s, revisions)
+	}
 	return extra
+}
+
+// taskCount is how many tasks are on instances.
+type taskCount struct{ running, pending int }
+
+// countRevisions returns the tasks of the PRIMARY revision and of the older ones that have some, or
+// nothing if none of the older ones has.
+func countRevisions(s *cluster.Service, of map[string]taskCount) (out []RevisionTasks) {
+	add := func(d *cluster.Deployment, status string) {
+		n := of[d.ID]
+		out = append(out, RevisionTasks{d.ID, status, d.TaskDefinition, n.running, n.pending})
+	}
+	add(&s.Deployment, "PRIMARY")
+	for i := range s.Older {
+		if d := &s.Older[i]; of[d.ID] != (taskCount{}) {
+			add(d, "ACTIVE")
+		}
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
 }
 
 // missingRequest is the request for the tasks without an instance. A DAEMON service misses one on

@@ -193,6 +193,34 @@ None of 2 tasks of service big would find an instance.
   4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none can run it, closest is i-1 (insufficient memory)
 `)
 	})
+	// The most common failed deployment: the tasks of the old revision all run, those of the new one fail.
+	t.Run("WhoseNewRevisionFailsToStart", func(t *testing.T) {
+		held := rows()
+		web := held[6].(*cluster.Service)
+		old := web.Deployment
+		old.ID = "ecs-svc/1"
+		web.Deployment.ID, web.Older = "ecs-svc/2", []cluster.Deployment{old}
+		for _, row := range held {
+			if t, ok := row.(*cluster.Task); ok && t.Service == "web" {
+				t.Revision = "ecs-svc/1"
+			}
+		}
+		held = append(held, &cluster.Throttle{Head: head(), Owner: web.Short, Service: "web",
+			Revisions: map[string]cluster.Backoff{
+				"ecs-svc/2": {Step: 2, Failures: 4, NextAttemptAt: noon.Add(3 * time.Minute)},
+			}})
+		golden(t, whyService(t, snapshotOf(t, held), "web"), `
+Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 running, 0 starting, 0 without an instance.
+  Deployment ecs-svc/2 (PRIMARY, web:1): 0 running, 0 starting.
+  Deployment ecs-svc/1 (ACTIVE, web:1): 3 running, 0 starting.
+  They are on i-1, i-2, i-3.
+  After failed starts, the next start is at `+noon.Add(3*time.Minute).UTC().Format(time.RFC3339)+`.
+`)
+		web.Deployment.State = cluster.RolloutCompleted
+		if said := whyService(t, snapshotOf(t, held), "web"); strings.Contains(said, "failed starts") {
+			t.Errorf("a deployment that is completed and misses no task: %s", said)
+		}
+	})
 	t.Run("WhoseDeploymentHasFailed", func(t *testing.T) {
 		failed := rows()
 		big := failed[7].(*cluster.Service)
