@@ -48,9 +48,14 @@ func (c *eventsCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	// An event that is young enough at one look is printed at the next, so the age counts from the first.
+	from, err := c.readFrom(ctx, api)
+	if err != nil {
+		return err
+	}
 	printed := map[string]bool{}
 	for limit := c.Limit; ; limit = math.MaxInt {
-		events, err := c.readEvents(ctx, api)
+		events, err := c.readEvents(ctx, api, from)
 		if err != nil {
 			return err
 		}
@@ -69,8 +74,19 @@ func (c *eventsCommand) Run(ctx context.Context, s *streams) error {
 	}
 }
 
-// readEvents reads the events that the flags ask for, the oldest first.
-func (c *eventsCommand) readEvents(ctx context.Context, api *client.Client) ([]listing.Event, error) {
+// readFrom returns when the events that --since asks for begin, by the scheduler's clock.
+func (c *eventsCommand) readFrom(ctx context.Context, api *client.Client) (from time.Time, err error) {
+	if c.Since == 0 {
+		return from, nil
+	}
+	now, err := whatif.ReadClock(ctx, api, c.Cluster)
+	return now.Add(-c.Since), err
+}
+
+// readEvents reads the events since a time that the flags ask for, the oldest first.
+func (c *eventsCommand) readEvents(
+	ctx context.Context, api *client.Client, from time.Time,
+) ([]listing.Event, error) {
 	names := c.Service
 	if len(names) == 0 {
 		var err error
@@ -85,14 +101,6 @@ func (c *eventsCommand) readEvents(ctx context.Context, api *client.Client) ([]l
 	if len(missing) > 0 && len(c.Service) > 0 {
 		known, err := api.ServiceNames(ctx, c.Cluster)
 		return nil, errors.Join(err, &whatif.NotFound{Kind: "service", Name: missing[0], Known: known})
-	}
-	var from time.Time
-	if c.Since != 0 {
-		now, err := whatif.ReadClock(ctx, api, c.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		from = now.Add(-c.Since)
 	}
 	return slices.DeleteFunc(all, func(e listing.Event) bool {
 		return !strings.Contains(e.Message, c.Contain) || e.At.Before(from)
