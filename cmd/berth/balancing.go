@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,24 +93,16 @@ func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
 // is worth it. It waits some intervals for a service that is not steady, and no longer. Failures to read are
 // retried: the moves do not depend on them.
 func (b *balancing) follow(ctx context.Context) error {
-	for failures := 0; ; {
-		select {
-		case <-ctx.Done():
-			return b.reportInterrupted(ctx.Err())
-		case <-time.After(b.command.Every):
+	for again := (retries{log: b.streams.err, every: b.command.Every, hasLooked: true}); ; {
+		if err := again.wait(ctx); err != nil {
+			return b.reportInterrupted(err)
 		}
 		before := b.last
 		plan, err := b.look(ctx)
 		switch {
-		case err == nil:
-			failures = 0
-		case ctx.Err() != nil:
-			return b.reportInterrupted(ctx.Err())
-		case failures == maxFailures:
-			return b.reportInterrupted(err)
-		default:
-			failures++
-			fmt.Fprintf(b.streams.err, "berth: %v; trying again in %s\n", err, b.command.Every)
+		case !again.goesOn(ctx, err):
+			return b.reportInterrupted(cmp.Or(ctx.Err(), err))
+		case err != nil:
 			continue
 		}
 		if b.last != before {

@@ -53,10 +53,10 @@ func (c *eventsCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	printed := map[string]bool{}
-	for limit := c.Limit; ; limit = math.MaxInt {
+	printed, limit := map[string]bool{}, c.Limit
+	for again := (retries{log: s.err, every: c.Every}); ; {
 		events, err := c.readEvents(ctx, api, from)
-		if err != nil {
+		if !again.goesOn(ctx, err) {
 			return err
 		}
 		fresh := slices.DeleteFunc(events, func(e listing.Event) bool { return printed[e.ID] })
@@ -66,10 +66,11 @@ func (c *eventsCommand) Run(ctx context.Context, s *streams) error {
 		if err := c.printEvents(s.out, fresh[max(0, len(fresh)-limit):]); err != nil || !c.Follow {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(c.Every):
+		if err == nil {
+			limit = math.MaxInt
+		}
+		if err := again.wait(ctx); err != nil {
+			return err
 		}
 	}
 }

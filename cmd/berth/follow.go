@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,9 +14,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/snapshot"
 )
-
-// maxFailures is how many times in a row reading the update may fail before the command gives up.
-const maxFailures = 5
 
 // follower reports how far an update is until it has ended.
 type follower struct {
@@ -49,11 +45,12 @@ func (f *follower) followUpdate(ctx context.Context) error {
 	if err != nil {
 		return f.reportInterrupted(ctx, err)
 	}
-	for failures := 0; ; {
+	for again := (retries{log: f.streams.err, every: f.command.Every, hasLooked: true}); ; {
 		now, err := f.readProgress(ctx, src.snap)
 		switch {
+		case !again.goesOn(ctx, err):
+			return f.reportInterrupted(ctx, err)
 		case err == nil:
-			failures = 0
 			if err := f.printChanges(now); err != nil {
 				return err
 			}
@@ -61,16 +58,9 @@ func (f *follower) followUpdate(ctx context.Context) error {
 				return f.outcomeOf(now)
 			}
 			f.last = now
-		case ctx.Err() != nil || errors.As(err, new(*whatif.NotFound)) || failures == maxFailures:
-			return f.reportInterrupted(ctx, err)
-		default:
-			failures++
-			fmt.Fprintf(f.streams.err, "berth: %v; trying again in %s\n", err, f.command.Every)
 		}
-		select {
-		case <-ctx.Done():
-			return f.reportInterrupted(ctx, ctx.Err())
-		case <-time.After(f.command.Every):
+		if err := again.wait(ctx); err != nil {
+			return f.reportInterrupted(ctx, err)
 		}
 	}
 }

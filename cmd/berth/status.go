@@ -123,34 +123,37 @@ func (f *clusterFlags) readDeadLetters(ctx context.Context, k *whatif.Capacity) 
 // watch prints the report each time that it has changed. On a terminal it replaces the one before.
 func (c *statusCommand) watch(ctx context.Context, s *streams) error {
 	var last []byte
-	for {
+	for again := (retries{log: s.err, every: c.Every}); ; {
 		r, err := c.readReport(ctx, s)
-		if err != nil {
+		if !again.goesOn(ctx, err) {
 			return err
 		}
-		var out bytes.Buffer
-		if c.JSON {
-			at := r.At
-			r.At = time.Time{} // what only the clock changes is no change
-			key, _ := json.Marshal(r)
-			r.At = at
-			if err := json.NewEncoder(&out).Encode(r); err != nil {
+		if err == nil {
+			if err := c.printReport(s.out, &last, r); err != nil {
 				return err
 			}
-			err = c.printChange(s.out, &last, key, out.Bytes())
-		} else {
-			_ = r.PrintStyled(&out, styleFor(s.out))
-			err = c.printChange(s.out, &last, bytes.Clone(out.Bytes()), out.Bytes())
 		}
-		if err != nil {
+		if err := again.wait(ctx); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(c.Every):
-		}
 	}
+}
+
+// printReport writes a report unless the one before says the same.
+func (c *statusCommand) printReport(w io.Writer, last *[]byte, r *problem.Report) error {
+	var out bytes.Buffer
+	if !c.JSON {
+		_ = r.PrintStyled(&out, styleFor(w))
+		return c.printChange(w, last, bytes.Clone(out.Bytes()), out.Bytes())
+	}
+	at := r.At
+	r.At = time.Time{} // what only the clock changes is no change
+	key, _ := json.Marshal(r)
+	r.At = at
+	if err := json.NewEncoder(&out).Encode(r); err != nil {
+		return err
+	}
+	return c.printChange(w, last, key, out.Bytes())
 }
 
 // printChange writes a text unless its key is that of the text before.

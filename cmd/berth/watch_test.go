@@ -22,6 +22,17 @@ func (c *child) waitForOutput(want string) {
 	c.t.Fatalf("it does not write %q: %q, %s", want, stdout, stderr)
 }
 
+// waitForError waits until a child has written a text to its standard error.
+func (c *child) waitForError(want string) {
+	c.t.Helper()
+	for late := time.Now().Add(childTimeout); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
+		if _, stderr := c.outputSoFar(); strings.Contains(stderr, want) {
+			return
+		}
+	}
+	c.t.Fatalf("it does not report %q", want)
+}
+
 // eventsOf answers DescribeServices with one event of service web for each time.
 func eventsOf(at *[]time.Time) func(w http.ResponseWriter, operation string) bool {
 	return func(w http.ResponseWriter, operation string) bool {
@@ -34,6 +45,49 @@ func eventsOf(at *[]time.Time) func(w http.ResponseWriter, operation string) boo
 		}
 		_, _ = fmt.Fprintf(w, `{"services": [{"serviceName": "web", "events": [%s]}]}`, strings.Join(events, ","))
 		return true
+	}
+}
+
+// failing lets calls of a fake fail while it is set.
+func failing(is *bool, otherwise func(w http.ResponseWriter, operation string) bool) func(http.ResponseWriter, string) bool {
+	return func(w http.ResponseWriter, operation string) bool {
+		if *is {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		return otherwise(w, operation)
+	}
+}
+
+// Commands that look until they are interrupted go on after looks that fail, but not if the first does.
+func TestWatchingSurvivesLooksThatFail(t *testing.T) {
+	began := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, args := range map[string][]string{
+		"Events": {"events", "--service", "web", "--follow", "--every", "50ms", "--json"},
+		"Status": {"status", "--watch", "--every", "50ms", "--json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fails, at := true, []time.Time{began}
+			fake := &fakeBerth{now: began, answer: failing(&fails, eventsOf(&at))}
+			args := append(args, "--endpoint", fake.serve(t))
+			if code, _, errs := berth(args...); code != 1 || strings.Contains(errs, "trying again") {
+				t.Errorf("whose first look fails: exit code %d, %s", code, errs)
+			}
+			fake.change(func() { fails = false })
+			c := startChild(t, "berth", args...)
+			c.waitForOutput("{")
+			fake.change(func() { fails = true })
+			c.waitForError("trying again in 50ms")
+			fake.change(func() {
+				fails = false
+				at = append(at, began.Add(time.Second))
+				fake.rows = append(fake.rows, fakeService("next", began))
+			})
+			c.waitForOutput(map[string]string{"Events": "event 1", "Status": `"services":1`}[name])
+			if code := c.interrupt(); code != 130 {
+				t.Errorf("exit code %d", code)
+			}
+		})
 	}
 }
 
