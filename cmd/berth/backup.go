@@ -29,7 +29,8 @@ func (b *backupCommand) Run(ctx context.Context, s *streams) error {
 		if err != nil {
 			return err
 		}
-		return c.Download(ctx, "backup", installation.BackupPath[1:], w)
+		return c.Download(ctx, "backup", installation.BackupPath[1:], installation.BackupType,
+			func(backup io.Reader) error { return installation.CopyBackup(w, backup) })
 	}
 	if b.File == "-" {
 		return write(s.out)
@@ -52,19 +53,32 @@ type restoreCommand struct {
 }
 
 // Run restores both files, or none.
-func (r *restoreCommand) Run(s *streams) error {
-	in := io.Reader(os.Stdin)
-	if r.File != "-" {
-		f, err := os.Open(r.File)
-		if err != nil {
-			return fmt.Errorf("reading the backup: %w", err)
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		in = f
-	}
+func (r *restoreCommand) Run(ctx context.Context, s *streams) error {
+	in := readUntilDone(ctx, r.File)
+	defer func() { _ = in.Close() }() // it was only read
 	if err := installation.Restore(r.Data, in); err != nil {
 		return fmt.Errorf("restoring %s: %w", r.File, err)
 	}
 	_, err := fmt.Fprintf(s.out, "Restored to %s. `berth up --data %s` continues from there.\n", r.Data, r.Data)
 	return err
+}
+
+// readUntilDone reads a file, or the standard input if its name is -, until ctx ends. A pipe may be silent
+// for any time, even while it is opened, so it is read in the background.
+func readUntilDone(ctx context.Context, name string) io.ReadCloser {
+	out, in := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
+	go func() {
+		defer stop()
+		f, err := os.Stdin, error(nil)
+		if name != "-" {
+			f, err = os.Open(name)
+		}
+		if err == nil {
+			_, err = io.Copy(in, f)
+			_ = f.Close() // it was only read
+		}
+		_ = in.CloseWithError(err)
+	}()
+	return out
 }

@@ -46,7 +46,7 @@ func Open(path string, report func(err error)) (*File, error) {
 	}
 	db, err := openDatabase(path, false)
 	if err == nil && fresh {
-		err = syncFolder(filepath.Dir(path))
+		err = SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func openDatabase(path string, readOnly bool) (db *bolt.DB, err error) {
 	return db, nil
 }
 
-// syncFolder makes the name of a new file durable: syncing the file does not sync its folder.
-func syncFolder(path string) error {
+// SyncFolder makes the names of new files in a folder durable: syncing a file does not sync its folder.
+func SyncFolder(path string) error {
 	f, err := os.Open(path) //nolint:gosec // the user's choice
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func Create(path string, content io.Reader) (err error) {
 	}
 	_, err = io.Copy(f, content)
 	for _, step := range []func() error{f.Sync, f.Close, func() error { return checkPages(path) },
-		func() error { return syncFolder(filepath.Dir(path)) }} {
+		func() error { return SyncFolder(filepath.Dir(path)) }} {
 		if err == nil {
 			err = step()
 		}

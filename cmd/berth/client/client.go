@@ -85,8 +85,9 @@ type call struct {
 	in, out          any
 }
 
-// Download copies what the path has to w. The answer may take as long as ctx allows.
-func (c *Client) Download(ctx context.Context, op, path string, w io.Writer) error {
+// Download calls read with what the path has, which must be of the media type. The answer may take as long
+// as ctx allows.
+func (c *Client) Download(ctx context.Context, op, path, mediaType string, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.target.URL.String()+path, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -107,7 +108,10 @@ func (c *Client) Download(ctx context.Context, op, path string, w io.Writer) err
 		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of the reason
 		return c.refusalError(op, resp, answer)
 	}
-	if _, err := io.Copy(w, resp.Body); err != nil {
+	if is := resp.Header.Get("Content-Type"); is != mediaType {
+		return fmt.Errorf("%s: %s answers with %q, expected %s of Berth's API", op, c.target.URL, is, mediaType)
+	}
+	if err := read(resp.Body); err != nil {
 		return fmt.Errorf("%s: reading the answer: %w", op, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"os"
@@ -23,6 +24,9 @@ import (
 // BackupPath is where the server gives a backup of its data folder to callers who may change
 // things.
 const BackupPath = "/backup"
+
+// BackupType is the media type of a backup.
+const BackupType = "application/x-tar"
 
 // maxBackupFile bounds a file that is restored, in bytes: far more than the largest cluster needs.
 const maxBackupFile = 8 << 30
@@ -90,57 +94,144 @@ func writeArchive(w io.Writer, copies ...*bytes.Buffer) error {
 	return archive.Close()
 }
 
+// CopyBackup copies a backup to w, and checks it meanwhile. It is an error if the backup is damaged or
+// incomplete, or something else.
+func CopyBackup(w io.Writer, backup io.Reader) error {
+	copied := io.TeeReader(backup, w)
+	if err := readArchive(copied, func(_ string, content io.Reader) error {
+		_, err := io.Copy(io.Discard, content)
+		return err
+	}); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, copied) // what fills up the archive's last block
+	return err
+}
+
 // Restore makes a data folder from a backup. It is an error if the folder has one of the files
-// already. A damaged or incomplete backup leaves no files, and no folder that Restore made itself, except its
-// parents.
+// already. The files get their names when both are there, so a process that is ended before leaves at most a
+// temporary folder. A damaged or incomplete backup leaves no files, and no folder that Restore made itself,
+// except its parents.
 func Restore(folder string, backup io.Reader) (err error) {
 	_, noFolder := os.Stat(folder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
+	if err := refuseDataIn(folder); err != nil {
+		return err
+	}
+	// Only within the folder is renaming possible if that is a file system of its own.
+	temporary, err := os.MkdirTemp(folder, ".berth-restore-*")
+	if err != nil {
+		return fmt.Errorf("making a temporary folder: %w", err)
+	}
+	defer func() {
+		_ = os.RemoveAll(temporary)
+		if err != nil && noFolder != nil {
+			_ = os.Remove(folder)
+		}
+	}()
+	if err := readArchive(backup, func(name string, content io.Reader) error {
+		return datafile.Create(filepath.Join(temporary, name), content)
+	}); err != nil {
+		return err
+	}
+	if err := datafile.Pair(filepath.Join(temporary, stateFile), filepath.Join(temporary, fleetFile)); err != nil {
+		return err
+	}
+	// Reading may have taken long.
+	if err := refuseDataIn(folder); err != nil {
+		return err
+	}
+	return moveFiles(temporary, folder)
+}
+
+// refuseDataIn is an error if the folder has one of [DataFiles].
+func refuseDataIn(folder string) error {
 	for _, name := range DataFiles {
 		if _, err := os.Stat(filepath.Join(folder, name)); !errors.Is(err, os.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%s has %s already: choose another folder, or move it away", folder, name),
 				err)
 		}
 	}
-	var made []string
-	defer func() {
-		for _, path := range made {
-			if err != nil {
-				_ = os.Remove(path)
+	return nil
+}
+
+// moveFiles moves [DataFiles] from one folder to another. If it cannot move all of them, it moves none.
+func moveFiles(from, to string) error {
+	for n, name := range DataFiles {
+		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			for _, moved := range DataFiles[:n] {
+				_ = os.Remove(filepath.Join(to, moved))
 			}
+			return err
 		}
-		if err != nil && noFolder != nil {
-			_ = os.Remove(folder)
-		}
-	}()
+	}
+	return datafile.SyncFolder(to)
+}
+
+// readArchive calls each with the name and the content of each file of a backup. It is an error if the
+// backup is damaged or incomplete, or has other files than [DataFiles].
+func readArchive(backup io.Reader, each func(name string, content io.Reader) error) error {
+	var read []string
 	archive := tar.NewReader(backup)
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
+		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return fmt.Errorf("the backup is damaged, or no backup of Berth's: %w", err)
 		}
-		path := filepath.Join(folder, filepath.Base(header.Name))
-		if !slices.Contains(DataFiles, header.Name) || slices.Contains(made, path) || header.Size > maxBackupFile {
+		if err != nil {
+			return fmt.Errorf("reading the backup: %w", err)
+		}
+		if !slices.Contains(DataFiles, header.Name) || slices.Contains(read, header.Name) ||
+			header.Size > maxBackupFile {
 			return fmt.Errorf("no backup of Berth's has a file %.64q of %d bytes here", header.Name, header.Size)
 		}
-		sum := sha256.New()
-		if err := datafile.Create(path, io.TeeReader(archive, sum)); err != nil {
+		content := &checkedContent{archive: archive, name: header.Name, want: header.PAXRecords[sumRecord],
+			sum: sha256.New()}
+		if err := each(header.Name, content); content.err != nil {
+			return content.err
+		} else if err != nil {
 			return err
 		}
-		made = append(made, path)
-		if want, got := header.PAXRecords[sumRecord], fmt.Sprintf("%x", sum.Sum(nil)); want != "" && want != got {
-			return fmt.Errorf("the backup is damaged: %s has the SHA-256 %s, expected %s", header.Name, got, want)
-		}
+		read = append(read, header.Name)
 	}
-	if len(made) < len(DataFiles) {
-		return fmt.Errorf("the backup has %d of %d files", len(made), len(DataFiles))
+	if len(read) < len(DataFiles) {
+		return fmt.Errorf("the backup has %d of %d files", len(read), len(DataFiles))
 	}
-	return datafile.Pair(filepath.Join(folder, stateFile), filepath.Join(folder, fleetFile))
+	return nil
+}
+
+// checkedContent is the content of a file in a backup. Its end is an error unless the content has the
+// checksum of the archive, if that has one.
+type checkedContent struct {
+	archive    io.Reader
+	name, want string
+	sum        hash.Hash
+	err        error // that reading has met
+}
+
+// Read reads from the archive.
+func (c *checkedContent) Read(p []byte) (int, error) {
+	n, err := c.archive.Read(p)
+	_, _ = c.sum.Write(p[:n])
+	if err == nil {
+		return n, nil
+	}
+	switch got := fmt.Sprintf("%x", c.sum.Sum(nil)); {
+	case errors.Is(err, io.EOF) && (c.want == "" || c.want == got):
+		return n, io.EOF
+	case errors.Is(err, io.EOF):
+		c.err = fmt.Errorf("the backup is damaged: %s has the SHA-256 %s, expected %s", c.name, got, c.want)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		c.err = fmt.Errorf("the backup is damaged: it ends within %s", c.name)
+	default:
+		c.err = fmt.Errorf("reading the backup: %w", err)
+	}
+	return n, c.err
 }
 
 // serveBackup answers GET requests at [BackupPath], and passes on all others.
@@ -161,6 +252,6 @@ func (i *Installation) serveBackup(guard transport.Guard, next http.Handler) htt
 			return
 		}
 		guard.LogChange(r.Context(), operation, func() string { return "data folder" })
-		transport.WriteAnswer(w, "application/x-tar", http.StatusOK, backup.Bytes())
+		transport.WriteAnswer(w, BackupType, http.StatusOK, backup.Bytes())
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,6 +87,21 @@ func TestBackupOfARunningInstallationIsRestored(t *testing.T) {
 	}
 }
 
+// A backup is copied as it is.
+func TestCopyBackup(t *testing.T) {
+	folder := t.TempDir()
+	_, end := runFolder(t, installation.Options{Data: folder})
+	end()
+	var backup, copied bytes.Buffer
+	if err := installation.BackupFolder(folder, &backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := installation.CopyBackup(&copied, bytes.NewReader(backup.Bytes())); err != nil ||
+		!bytes.Equal(backup.Bytes(), copied.Bytes()) {
+		t.Errorf("%d of %d bytes, %v", copied.Len(), backup.Len(), err)
+	}
+}
+
 // A caller who may only read gets no backup: it has everything that is stored.
 func TestBackupIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -151,8 +167,14 @@ func TestDamagedBackupIsNotRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := filepath.Join(t.TempDir(), "data")
 			err := installation.Restore(at, bytes.NewReader(backup))
-			if err == nil || name == "ABitIsOff" && !strings.Contains(err.Error(), "SHA-256") {
-				t.Errorf("error %v", err)
+			for part, want := range map[string]string{"ABitIsOff": "SHA-256", "Cut": "the backup is damaged",
+				"NoArchive": "no backup of Berth's", "Empty": "0 of 2 files"} {
+				if err == nil || name == part && !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want one that says %q", err, want)
+				}
+			}
+			if copied := installation.CopyBackup(io.Discard, bytes.NewReader(backup)); copied == nil {
+				t.Error("it is copied without an error")
 			}
 			if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the folder is left: %v", err)
