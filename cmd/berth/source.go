@@ -16,7 +16,6 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/snapshot"
-	"berth/shared/wire/berthapi"
 )
 
 // sourceFlags say which cluster a question is about: one at an endpoint, one in a file, or an empty
@@ -85,15 +84,7 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 		}
 		return &source{snap: whatif.SnapshotOfNodes(nodes), readAt: time.Now()}, nil
 	case f.Snapshot != "":
-		snap, err := readSavedCluster(f.Snapshot, p)
-		if err != nil {
-			return nil, err
-		}
-		file, err := os.Stat(f.Snapshot)
-		if err != nil {
-			return nil, err
-		}
-		return &source{snap: snap, readAt: file.ModTime()}, nil
+		return f.openSavedCluster(p)
 	}
 	c, err := f.newClient(ctx)
 	if err != nil {
@@ -124,11 +115,8 @@ func openLiveCluster(ctx context.Context, c *client.Client, name, save string, p
 		return nil, explainUnknownCluster(ctx, c, name, err)
 	}
 	if save != "" {
-		err := saveSnapshotFile(save, rows)
-		if err == nil { // how old things are is told by the clock of the Berth that was asked
-			err = os.Chtimes(save, at, at)
-		}
-		if err != nil {
+		saved := whatif.Saved{Cluster: name, At: at, Rows: rows}
+		if err := writeWholeFile(save, saved.Save); err != nil {
 			return nil, fmt.Errorf("--save: %w", err)
 		}
 	}
@@ -136,19 +124,33 @@ func openLiveCluster(ctx context.Context, c *client.Client, name, save string, p
 	return &source{snap: snap, live: c, cluster: name, readAt: at}, err
 }
 
-// readSavedCluster reads a cluster from a file. Errors name the file.
-func readSavedCluster(path string, p *progress) (*snapshot.Snapshot, error) {
-	rows, err := readList(path, nil, func(r io.Reader) ([]berthapi.Row, error) {
-		return whatif.ReadSavedRows(r, p.reportRows(path))
-	})
+// openSavedCluster reads a cluster from a file. From then on, the flags are about the cluster that the file
+// names. A file of an earlier version names none, and was saved when it was last changed. Errors name the file.
+func (f *sourceFlags) openSavedCluster(p *progress) (*source, error) {
+	file, err := os.Open(f.Snapshot)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := whatif.BuildSnapshot(rows)
+	defer file.Close()
+	info, err := file.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	return snap, nil
+	saved, err := whatif.ReadSaved(file, p.reportRows(f.Snapshot))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Snapshot, err)
+	}
+	snap, err := whatif.BuildSnapshot(saved.Rows)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Snapshot, err)
+	}
+	out := &source{snap: snap, cluster: saved.Cluster, readAt: saved.At}
+	if saved.Cluster == "" {
+		out.readAt = info.ModTime()
+		return out, nil
+	}
+	f.Cluster = saved.Cluster
+	return out, nil
 }
 
 // readLiveCluster reads a cluster from a running Berth, and reports how far it is.
@@ -156,11 +158,6 @@ func readLiveCluster(ctx context.Context, c *client.Client, name string, s *stre
 	p := newProgress(s.err, time.Now)
 	defer p.clearReport()
 	return openLiveCluster(ctx, c, name, "", p)
-}
-
-// saveSnapshotFile saves the rows of a cluster.
-func saveSnapshotFile(path string, rows []berthapi.Row) error {
-	return writeWholeFile(path, func(w io.Writer) error { return whatif.SaveRows(w, rows) })
 }
 
 // writeWholeFile writes a temporary file first, so that a failure leaves an earlier file as it was.

@@ -3,10 +3,14 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"berth/cmd/berth/problem"
 	"berth/shared/cluster"
 	"berth/shared/state"
 )
@@ -43,5 +47,58 @@ func TestARNsOfAnotherClusterAreRefused(t *testing.T) {
 		if _, _, errs = ask("default"); strings.Contains(errs, "Identifier") {
 			t.Errorf("berth %s of default: %s", args, errs)
 		}
+	}
+}
+
+// A saved cluster is the one that it was, at the time of its scheduler, however it is asked about. A
+// file of an earlier version has only rows.
+func TestSavedClusterKnowsItsNameAndTime(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	web := fakeService("web", now.Add(-time.Minute))
+	web.Blocked = &cluster.Diagnosis{Unplaced: 1}
+	endpoint := (&fakeBerth{now: now, rows: []state.Row{web}}).serve(t)
+	file := filepath.Join(t.TempDir(), "prod.rows")
+	if code, _, errs := berth("whatif", "--save", file, "--cluster", "prod", "--endpoint", endpoint); code != 0 {
+		t.Fatalf("exit code %d, %s", code, errs)
+	}
+	if err := os.Chtimes(file, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var report problem.Report
+	read := func() {
+		t.Helper()
+		_, out, errs := berth("status", "--snapshot", file, "--json")
+		report = problem.Report{}
+		if err := json.Unmarshal([]byte(out), &report); err != nil || errs != "" {
+			t.Fatalf("%q, %s: %v", out, errs, err)
+		}
+	}
+	if read(); report.Cluster != "prod" || !report.At.Equal(now) {
+		t.Errorf("it is about cluster %s at %s", report.Cluster, report.At)
+	}
+	if code, _, errs := berth("explain", "service", "arn:aws:ecs:us-east-1:123456789012:service/default/web",
+		"--snapshot", file); code != 1 || !strings.Contains(errs, "Your cluster is prod") {
+		t.Errorf("an ARN of another cluster: exit code %d, %s", code, errs)
+	}
+	saved, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, _ := strings.Cut(string(saved), "\n")
+	if err := os.WriteFile(file, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, now, now); err != nil {
+		t.Fatal(err)
+	}
+	if read(); report.Cluster != "default" || !report.At.Equal(now) || report.Services != 1 {
+		t.Errorf("without its first line, it is about cluster %s at %s", report.Cluster, report.At)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := berth("status", "--snapshot", file); code != 1 || out != "" ||
+		!strings.Contains(errs, file+": it has 0 of 1 rows") {
+		t.Errorf("an empty file: exit code %d, %q, %s", code, out, errs)
 	}
 }

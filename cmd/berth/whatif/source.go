@@ -44,11 +44,30 @@ func ReadRows(
 	}
 }
 
-// SaveRows writes rows as JSON, one per line. [ReadSavedRows] reads them.
-func SaveRows(w io.Writer, rows []berthapi.Row) error {
+// Saved is a cluster in a file.
+type Saved struct {
+	// Cluster and At say which cluster it was and when, by its scheduler's clock. Files of earlier versions
+	// do not say.
+	Cluster string
+	At      time.Time
+	Rows    []berthapi.Row
+}
+
+// savedHeader is the first line of a file.
+type savedHeader struct {
+	Cluster string    `json:"cluster"`
+	At      time.Time `json:"at"`
+	Rows    int       `json:"rows"`
+}
+
+// Save writes a cluster as JSON: a line about it, and one for each row. [ReadSaved] reads it.
+func (s *Saved) Save(w io.Writer) error {
 	buffered := bufio.NewWriter(w)
 	encoder := json.NewEncoder(buffered)
-	for _, row := range rows {
+	if err := encoder.Encode(savedHeader{s.Cluster, s.At, len(s.Rows)}); err != nil {
+		return err
+	}
+	for _, row := range s.Rows {
 		if err := encoder.Encode(row); err != nil {
 			return err
 		}
@@ -59,28 +78,37 @@ func SaveRows(w io.Writer, rows []berthapi.Row) error {
 // maxLine bounds one row in bytes: an item of DynamoDB has at most 400 KB, and JSON is longer.
 const maxLine = 1 << 20
 
-// ReadSavedRows reads what [SaveRows] wrote. It calls progress after each row with the number of
-// rows so far. Errors name the line.
-func ReadSavedRows(r io.Reader, progress func(rows int)) ([]berthapi.Row, error) {
+// ReadSaved reads what [Saved.Save] wrote, and what earlier versions wrote, which have no line about the
+// cluster. A file without rows, or with fewer than that line says, is an error. It calls progress after each row
+// with the number of rows so far. Errors about a line name it.
+func ReadSaved(r io.Reader, progress func(rows int)) (*Saved, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
-	var out []berthapi.Row
+	var header savedHeader
+	var rows []berthapi.Row
 	for n := 1; scanner.Scan(); n++ {
 		// Files that people have edited often have empty lines.
 		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
+			continue
+		}
+		if header.Cluster == "" && len(rows) == 0 && json.Unmarshal(scanner.Bytes(), &header) == nil &&
+			header.Cluster != "" {
 			continue
 		}
 		var row berthapi.Row
 		if err := json.Unmarshal(scanner.Bytes(), &row); err != nil || row.Sort == "" {
 			return nil, fmt.Errorf("line %d: %.60q is no row of a saved snapshot", n, scanner.Text())
 		}
-		out = append(out, row)
-		progress(len(out))
+		rows = append(rows, row)
+		progress(len(rows))
 	}
-	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", len(out)+1, err)
+	switch err := scanner.Err(); {
+	case err != nil:
+		return nil, fmt.Errorf("line %d: %w", len(rows)+1, err)
+	case len(rows) < max(1, header.Rows):
+		return nil, fmt.Errorf("it has %d of %d rows of a saved snapshot", len(rows), max(1, header.Rows))
 	}
-	return out, nil
+	return &Saved{header.Cluster, header.At, rows}, nil
 }
 
 // BuildSnapshot builds the cluster from its rows. A row of an unknown kind is an error: the answers

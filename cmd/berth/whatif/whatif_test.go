@@ -93,14 +93,14 @@ func snapshotOf(t *testing.T, rows []state.Row) *snapshot.Snapshot {
 		saved = append(saved, berthapi.Row{Sort: state.KeyOf(r).Sort, Row: data})
 	}
 	var file bytes.Buffer
-	if err := whatif.SaveRows(&file, saved); err != nil {
+	if err := (&whatif.Saved{Cluster: "prod", At: noon, Rows: saved}).Save(&file); err != nil {
 		t.Fatal(err)
 	}
-	again, err := whatif.ReadSavedRows(&file, func(int) {})
-	if err != nil {
-		t.Fatal(err)
+	again, err := whatif.ReadSaved(&file, func(int) {})
+	if err != nil || again.Cluster != "prod" || !again.At.Equal(noon) {
+		t.Fatalf("cluster %+v, %v", again, err)
 	}
-	s, err := whatif.BuildSnapshot(again)
+	s, err := whatif.BuildSnapshot(again.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,10 +399,13 @@ func TestSavedRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
 		"WhatIsNoRow": {"\n{\"sort\":\"meta\",\"row\":{}}\nhello\n", `line 3: "hello" is no row`},
 		"WhatHasNone": {"{}\n", `line 1: "{}" is no row`},
-		"TooLong":     {strings.Repeat("x", 2<<20), "line 1: "},
+		"ACutFile": {`{"cluster":"prod","at":"2026-11-21T12:00:00Z","rows":2}` + "\n" + `{"sort":"meta","row":{}}`,
+			"it has 1 of 2 rows"},
+		"NoRows":  {"\n", "it has 0 of 1 rows"},
+		"TooLong": {strings.Repeat("x", 2<<20), "line 1: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := whatif.ReadSavedRows(strings.NewReader(c.file), func(int) {}); err == nil ||
+			if _, err := whatif.ReadSaved(strings.NewReader(c.file), func(int) {}); err == nil ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
