@@ -169,14 +169,37 @@ func printAnswer(w io.Writer, asJSON bool, answer printable) error {
 // reportFlag is the flag of commands that can draw what they have measured.
 type reportFlag struct {
 	Report string `help:"Also draw the result, in one HTML file." type:"path" placeholder:"FILE"`
+
+	file *wholeFile // nil unless the flag is given
 }
 
-// writeReport writes the file that the flag names, if it names one: the figures, and the text that
+// createReport creates the file that the flag names, before the work whose result it shows. discardReport
+// must be called at the end.
+func (r *reportFlag) createReport() error {
+	if r.Report == "" {
+		return nil
+	}
+	file, err := createWholeFile(r.Report)
+	if err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	r.file = file
+	return nil
+}
+
+// discardReport removes a file that writeReport has not written.
+func (r *reportFlag) discardReport() {
+	if r.file != nil {
+		r.file.discard()
+	}
+}
+
+// writeReport writes the file that createReport has created, if there is one: the figures, and the text that
 // the command prints for people.
 func (r *reportFlag) writeReport(
 	s *streams, title string, text interface{ Print(w io.Writer) error }, figures []template.HTML,
 ) error {
-	if r.Report == "" {
+	if r.file == nil {
 		return nil
 	}
 	var printed strings.Builder
@@ -188,7 +211,7 @@ func (r *reportFlag) writeReport(
 		command += " " + problem.QuoteArgument(a)
 	}
 	page := chart.Report{Title: title, Command: command, Text: printed.String(), Figures: figures}
-	if err := writeWholeFile(r.Report, page.Write); err != nil {
+	if err := r.file.write(page.Write); err != nil {
 		return fmt.Errorf("--report: %w", err)
 	}
 	return nil

@@ -48,6 +48,10 @@ func (p *packCommand) Validate() error {
 
 // Run fills the cluster and prints how full it got.
 func (p *packCommand) Run(ctx context.Context, s *streams) error {
+	if err := p.createReport(); err != nil {
+		return err
+	}
+	defer p.discardReport()
 	// Lists are read before the cluster is filled, so that a mistake in one shows at once.
 	nodes, err := readList(p.Nodes, trace.DefaultNodes, trace.ReadNodes)
 	if err != nil {

@@ -89,6 +89,10 @@ func (r *rebalanceCommand) validateCluster() error {
 
 // Run plans for a cluster, or for files of the challenge.
 func (r *rebalanceCommand) Run(ctx context.Context, s *streams) error {
+	if err := r.createReport(); err != nil {
+		return err
+	}
+	defer r.discardReport()
 	switch {
 	case r.Apply:
 		return r.balanceCluster(ctx, s)
@@ -137,12 +141,17 @@ func (r *rebalanceCommand) planMoves(
 	return answer, errors.Join(err, ctx.Err())
 }
 
-// reassign searches, writes the assignment, and prints what it costs.
+// reassign searches, prints what the assignment costs, and writes it.
 func (r *rebalanceCommand) reassign(ctx context.Context, s *streams) error {
 	problem, err := r.readProblem()
 	if err != nil {
 		return err
 	}
+	out, err := createWholeFile(r.Out)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	defer out.discard()
 	progress := newProgress(s.err, time.Now)
 	began := time.Now()
 	result, err := reassign.Search(problem, r.newBudget(ctx, began, progress), r.Seed)
@@ -151,11 +160,12 @@ func (r *rebalanceCommand) reassign(ctx context.Context, s *streams) error {
 		return err
 	}
 	result.Seconds = time.Since(began).Seconds()
-	if err := writeWholeFile(r.Out, result.WriteAssignment); err != nil {
-		return fmt.Errorf("--out: %w", err)
+	printed := printAnswer(s.out, r.JSON, result)
+	if err := out.write(result.WriteAssignment); err != nil {
+		return errors.Join(printed, fmt.Errorf("--out: %w", err))
 	}
-	if err := printAnswer(s.out, r.JSON, result); err != nil {
-		return err
+	if printed != nil {
+		return printed
 	}
 	return r.writeReport(s, "A search for a better assignment", result, result.Figures())
 }

@@ -48,6 +48,10 @@ func (r *replayCommand) Validate() error {
 
 // Run replays the trace and prints what was measured.
 func (r *replayCommand) Run(ctx context.Context, s *streams) error {
+	if err := r.createReport(); err != nil {
+		return err
+	}
+	defer r.discardReport()
 	nodes, err := readList(r.Nodes, trace.DefaultNodes, trace.ReadNodes)
 	if err != nil {
 		return err

@@ -19,6 +19,40 @@ const (
 		"t1,1000,100,0,0,0,7200\nt2,2000,100,0,0,600,7200\nt3,4000,100,0,0,1200,7200\n"
 )
 
+// A file that cannot be created is found before the work, and one that cannot get its name does not keep
+// the answer from being printed. Neither leaves a temporary file.
+func TestFilesAreCreatedBeforeTheWork(t *testing.T) {
+	folder := t.TempDir()
+	taken := filepath.Join(folder, "taken")
+	if err := os.Mkdir(taken, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	nowhere := filepath.Join(folder, "no", "file")
+	search := []string{"rebalance", "--instance", writeTestFile(t, "model.txt", reassignModel), "--assignment",
+		writeTestFile(t, "start.txt", reassignStart), "--steps", "5000"}
+	list := []string{"--nodes", writeTestFile(t, "n.csv", packNodeList), "--tasks", writeTestFile(t, "t.csv", packTaskList)}
+	for _, c := range []struct {
+		args    []string
+		flag    string
+		printed bool
+	}{
+		{append(search[:7:7], "--out", nowhere), "--out: ", false},
+		{append(search[:7:7], "--out", taken), "--out: ", true},
+		{append(search[:7:7], "--out", filepath.Join(folder, "out"), "--report", nowhere), "--report: ", false},
+		{append([]string{"pack", "--seeds", "1", "--report", nowhere}, list...), "--report: ", false},
+		{append([]string{"pack", "--seeds", "1", "--report", taken}, list...), "--report: ", true},
+	} {
+		code, out, errs := berth(c.args...)
+		if code != 1 || (out != "") != c.printed || !strings.Contains(errs, c.flag) {
+			t.Errorf("berth %q: exit code %d, %q, %q", c.args, code, out, errs)
+		}
+	}
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // A report is one file with the command line that made it, what the command prints, and figures.
 func TestReports(t *testing.T) {
 	nodes, tasks := writeTestFile(t, "n.csv", replayNodeList), writeTestFile(t, "t.csv", replayTaskList)

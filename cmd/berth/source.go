@@ -160,18 +160,44 @@ func readLiveCluster(ctx context.Context, c *client.Client, name string, s *stre
 	return openLiveCluster(ctx, c, name, "", p)
 }
 
-// writeWholeFile writes a temporary file first, so that a failure leaves an earlier file as it was.
-func writeWholeFile(path string, write func(io.Writer) error) error {
+// wholeFile is a file that gets its name when it is written, so that a failure leaves an earlier file as it
+// was.
+type wholeFile struct {
+	path      string
+	temporary *os.File
+}
+
+// createWholeFile creates the temporary file beside the path. Before long work, it shows whether the file
+// can be written.
+func createWholeFile(path string) (*wholeFile, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".berth-save-*")
+	return &wholeFile{path, f}, err
+}
+
+// write writes the content, and gives the file its name.
+func (f *wholeFile) write(content func(io.Writer) error) error {
+	err := errors.Join(content(f.temporary), f.temporary.Close())
+	if err == nil {
+		err = os.Rename(f.temporary.Name(), f.path)
+	}
+	if err != nil {
+		_ = os.Remove(f.temporary.Name())
+	}
+	return err
+}
+
+// discard removes a file that has not been written.
+func (f *wholeFile) discard() {
+	if f.temporary.Close() == nil {
+		_ = os.Remove(f.temporary.Name())
+	}
+}
+
+// writeWholeFile writes a file, whole or not at all.
+func writeWholeFile(path string, content func(io.Writer) error) error {
+	f, err := createWholeFile(path)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(write(f), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return f.write(content)
 }
