@@ -43,7 +43,7 @@ func keepNamed[T any](src *source, kind string, items []T, names []string, ids f
 			return nil, err
 		}
 		found := slices.DeleteFunc(slices.Clone(items), func(item T) bool {
-			return !slices.ContainsFunc(ids(item), func(id string) bool { return whatif.IsShortFor(name, id) })
+			return !slices.ContainsFunc(ids(item), func(id string) bool { return listing.IsShortFor(name, id) })
 		})
 		if len(found) == 0 {
 			var known []string

@@ -143,6 +143,26 @@ func TestMachinesBreak(t *testing.T) {
 }
 
 // Heal undoes what can be undone, and only where it is asked to.
+// The beginning of an id is enough, if it is of one instance or task only.
+func TestShortenedIDs(t *testing.T) {
+	f := newFleet(t, nil)
+	w := f.world()
+	for _, id := range []string{w.Instances[0].ID[:8], w.Instances[0].EC2[:8]} {
+		if r := f.breaks(f.request(chaos.Disconnect, id)); r.Instances[0].ID != w.Instances[0].ID {
+			t.Errorf("%s names %s, want %s", id, r.Instances[0].ID, w.Instances[0].ID)
+		}
+	}
+	for n, id := range []string{w.Tasks[0].ID[:16], w.Tasks[1].ECS[:16]} {
+		if r := f.breaks(f.request(chaos.Exit, id)); r.Tasks[0].ID != w.Tasks[n].ID {
+			t.Errorf("%s names %s, want %s", id, r.Tasks[0].ID, w.Tasks[n].ID)
+		}
+	}
+	f2 := newFleet(t, nil)
+	if _, err := f2.client.Break(t.Context(), f2.request(chaos.Exit, f2.world().Tasks[0].ID[:12])); err == nil {
+		t.Error("the beginning that all tasks of a service have names one of them")
+	}
+}
+
 func TestHeal(t *testing.T) {
 	f := newFleet(t, nil)
 	f.breaks(f.request(chaos.Disconnect, f.ids[1]))

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
+	"berth/cmd/berth/listing"
 	"berth/shared/cluster"
 	"berth/shared/sim/ecs"
 )
@@ -74,24 +76,32 @@ func (w *World) Print(to io.Writer) error {
 	return t.Flush()
 }
 
-// findInstance returns the instance with an id of ECS's or EC2's, or an ARN.
+// findInstance returns the instance with an id of ECS's or EC2's, or an ARN; nil if there is none.
 func (w *World) findInstance(id string) *Instance {
-	for n := range w.Instances {
-		if i := &w.Instances[n]; i.ID == cluster.LastPart(id) || i.EC2 == cluster.LastPart(id) {
-			return i
-		}
-	}
-	return nil
+	return findNamed(w.Instances, id, func(i *Instance) [2]string { return [2]string{i.ID, i.EC2} })
 }
 
-// findTask returns the running task with an id of ECS's or Berth's, or an ARN.
+// findTask returns the running task with an id of ECS's or Berth's, or an ARN; nil if there is none.
 func (w *World) findTask(id string) *Task {
-	for n := range w.Tasks {
-		if t := &w.Tasks[n]; t.ID == cluster.LastPart(id) || t.ECS == cluster.LastPart(id) {
-			return t
+	return findNamed(w.Tasks, id, func(t *Task) [2]string { return [2]string{t.ID, t.ECS} })
+}
+
+// findNamed returns the item with an id, or with the beginning of an id that is of one item only.
+func findNamed[T any](items []T, id string, ids func(*T) [2]string) (short *T) {
+	id = cluster.LastPart(id)
+	matches := 0
+	for n := range items {
+		switch of := ids(&items[n]); {
+		case slices.Contains(of[:], id):
+			return &items[n]
+		case listing.IsShortFor(id, of[0]) || listing.IsShortFor(id, of[1]):
+			short, matches = &items[n], matches+1
 		}
 	}
-	return nil
+	if matches > 1 {
+		return nil
+	}
+	return short
 }
 
 // names returns the ids of the instances, ECS's and EC2's, or of the running tasks.

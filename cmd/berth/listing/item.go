@@ -297,3 +297,11 @@ func ShortID(id string) string {
 }
 
 const shortLength = 16
+
+// LeastShort is how many characters the beginning of an id must have to stand for it.
+const LeastShort = 6
+
+// IsShortFor reports whether a text is an id, or the beginning of a long one.
+func IsShortFor(text, id string) bool {
+	return text == id || len(text) >= LeastShort && len(id) > 2*LeastShort && strings.HasPrefix(id, text)
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/cmd/berth/listing"
@@ -166,7 +165,7 @@ func (m *model) findTask(id string) *cluster.Task {
 		if t.ID == id || t.ECSID == id {
 			return t
 		}
-		if IsShortFor(id, t.ID) || IsShortFor(id, t.ECSID) {
+		if listing.IsShortFor(id, t.ID) || listing.IsShortFor(id, t.ECSID) {
 			short, matches = t, matches+1
 		}
 	}
@@ -174,14 +173,6 @@ func (m *model) findTask(id string) *cluster.Task {
 		return nil
 	}
 	return short
-}
-
-// leastShort is how many characters the beginning of an id must have to stand for it.
-const leastShort = 6
-
-// IsShortFor reports whether a text is an id, or the beginning of a long one.
-func IsShortFor(text, id string) bool {
-	return text == id || len(text) >= leastShort && len(id) > 2*leastShort && strings.HasPrefix(id, text)
 }
 
 // addMoves adds the move in progress, or the planned one, that the task is part of.

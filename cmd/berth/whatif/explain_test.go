@@ -132,6 +132,29 @@ Task t-9 of service web is STOPPED on i-2.
 	}
 }
 
+// The beginning of an id of ECS's or EC2's names an instance if it is of that one only. An EC2 instance that
+// has registered twice is one.
+func TestFindInstanceByABeginning(t *testing.T) {
+	registered := func(id, ec2 string, at time.Time) *cluster.Instance {
+		i := instance(id, "a", nil)
+		i.EC2InstanceID, i.RegisteredAt = ec2, cluster.At(at)
+		return i
+	}
+	snap := snapshotOf(t, append(rows(),
+		registered("1325d9a842f94a29", "i-78d243d387a76ba54", noon),
+		registered("50e48629eddaf7d8", "i-78d2ffd387a76ba54", noon),
+		registered("58239f054d805372", "i-78d2ffd387a76ba54", noon.Add(time.Hour))))
+	for name, want := range map[string]string{"i-78d243": "1325d9a842f94a29", "1325d9": "1325d9a842f94a29",
+		"i-78d2ff": "58239f054d805372", "i-78d2": "", "i-78": "", "50e486": "50e48629eddaf7d8"} {
+		if got, err := whatif.FindInstance(snap, name); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s names %q, want %q: %v", name, got, want, err)
+		}
+	}
+	if a, err := whatif.ExplainInstance(snap, nil, "i-78d243", noon); err != nil || a.EC2 != "i-78d243d387a76ba54" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 func TestExplainService(t *testing.T) {
 	t.Run("ThatHasAllItsTasks", func(t *testing.T) {
 		golden(t, whyService(t, snapshotOf(t, rows()), "web"), `

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/cmd/berth/listing"
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/placement"
@@ -138,26 +139,37 @@ func FindInstance(snap *snapshot.Snapshot, name string) (id string, err error) {
 	return "", noInstance(snap, name)
 }
 
-// findInstance returns the instance by its id, by the beginning of the id of one instance only, or
-// the last registration of the EC2 instance. It returns nil if there is none.
-func findInstance(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceView) {
-	var short *snapshot.InstanceView
-	matches := 0
+// findInstance returns the instance with an id of ECS's or EC2's, or with the beginning of the id of one
+// instance only. Of an EC2 instance it returns the last registration. It returns nil if there is none.
+func findInstance(snap *snapshot.Snapshot, id string) *snapshot.InstanceView {
+	var found, short *snapshot.InstanceView
+	isAmbiguous := false
 	for _, v := range snap.Instances {
 		switch {
 		case v.Instance == nil:
 		case v.ID == id:
 			return v
-		case v.EC2InstanceID == id && (found == nil || v.RegisteredAt > found.RegisteredAt):
-			found = v
-		case IsShortFor(id, v.ID):
-			short, matches = v, matches+1
+		case v.EC2InstanceID == id:
+			found = lastRegistered(found, v)
+		case !listing.IsShortFor(id, v.ID) && !listing.IsShortFor(id, v.EC2InstanceID):
+		case short != nil && (v.EC2InstanceID == "" || v.EC2InstanceID != short.EC2InstanceID):
+			isAmbiguous = true
+		default:
+			short = lastRegistered(short, v)
 		}
 	}
-	if found == nil && matches == 1 {
+	if found == nil && !isAmbiguous {
 		return short
 	}
 	return found
+}
+
+// lastRegistered returns the one of two registrations that is younger; a may be nil.
+func lastRegistered(a, b *snapshot.InstanceView) *snapshot.InstanceView {
+	if a == nil || b.RegisteredAt > a.RegisteredAt {
+		return b
+	}
+	return a
 }
 
 // describeInstance fills in the state, the resources and the tasks of an instance. An instance that

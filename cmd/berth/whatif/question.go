@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/cmd/berth/listing"
 	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/decide"
@@ -57,11 +58,12 @@ func (e *NotFound) Error() string {
 		missing = fmt.Sprintf("there is no %s %q", e.Kind, e.Name)
 	}
 	if n := e.countBegun(); n > 0 {
-		if len(e.Name) < leastShort {
+		if len(e.Name) < listing.LeastShort {
 			return fmt.Sprintf("%s %q is too short, expected at least %d characters of an id", e.Kind, e.Name,
-				leastShort)
+				listing.LeastShort)
 		}
-		return fmt.Sprintf("%s %q is the beginning of %d ids, expected more characters", e.Kind, e.Name, n)
+		return fmt.Sprintf("%s %q is the beginning of %s, expected more characters", e.Kind, e.Name,
+			CountNoun(n, "id"))
 	}
 	nearest := choice.DidYouMean(e.Name, known)
 	known = known[:min(len(known), shown)]
