@@ -26,15 +26,16 @@ type balancing struct {
 	client  *client.Client
 	streams *streams
 	last    balancingState
+	at      time.Time // of the last look, by the scheduler's clock
 	changed time.Time
 	quiet   time.Duration
 }
 
 // balancingState is how far the moves are.
 type balancingState struct {
-	Moving   int     `json:"moving"` // tasks now
-	Left     int     `json:"left"`   // moves that are still worth it
-	Unsteady int     `json:"unsteadyServices"`
+	Moving   int     `json:"moving"`        // tasks now
+	Left     int     `json:"left"`          // moves that are still worth it
+	Unsteady int     `json:"unsteadyCount"` // services
 	Distance float64 `json:"distance"`
 }
 
@@ -71,6 +72,7 @@ func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.at = src.readAt
 	p := newProgress(b.streams.err, time.Now)
 	defer p.clearReport()
 	plan, err := b.command.planMoves(ctx, src, p)
@@ -128,7 +130,7 @@ func (b *balancing) printState() error {
 		return json.NewEncoder(b.streams.out).Encode(b.last)
 	}
 	_, err := fmt.Fprintf(b.streams.out, "%s  %s moving, %s left, distance %.4f\n",
-		time.Now().Format(time.TimeOnly), whatif.CountNoun(b.last.Moving, "task"),
+		b.at.UTC().Format(time.TimeOnly), whatif.CountNoun(b.last.Moving, "task"),
 		whatif.CountNoun(b.last.Left, "move"), b.last.Distance)
 	return err
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -54,6 +55,11 @@ func TestRebalanceApply(t *testing.T) {
 		t.Errorf("%v: the last line is %s, want no task moving, no move left and distance 0", err,
 			lines[len(lines)-1])
 	}
+	for _, line := range lines[1:] {
+		if !strings.Contains(line, `"unsteadyCount":`) || strings.Contains(line, "unsteadyServices") {
+			t.Errorf("a line after the plan is %s, want the number of services as unsteadyCount", line)
+		}
+	}
 	tasks, err := api.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Tasks: taskARNs(t, api)})
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +76,17 @@ func TestRebalanceApply(t *testing.T) {
 	if code, out, errs := berth("rebalance", "--apply", "--endpoint", endpoint); code != 0 || errs != "" ||
 		!strings.HasSuffix(out, "No moves are worth it.\n") {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
+	}
+}
+
+// Lines for people have the time of the scheduler's clock, in UTC.
+func TestBalancingTellsTheSchedulersTime(t *testing.T) {
+	var out bytes.Buffer
+	b := &balancing{command: &rebalanceCommand{}, streams: &streams{out: &out},
+		at:   time.Date(2026, 11, 21, 14, 0, 1, 0, time.FixedZone("CET", 3600)),
+		last: balancingState{Moving: 1, Left: 2}}
+	if err := b.printState(); err != nil || out.String() != "13:00:01  1 task moving, 2 moves left, distance 0.0000\n" {
+		t.Errorf("it prints %q, %v", out.String(), err)
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *follower) printChanges(now *whatif.UpgradeProgress) error {
 		_, err = fmt.Fprintf(f.streams.out, "%s\n", line)
 		return err
 	}
-	at := f.at.Local().Format(time.TimeOnly)
+	at := f.at.UTC().Format(time.TimeOnly)
 	for _, line := range now.ChangesSince(f.last) {
 		if _, err := fmt.Fprintf(f.streams.out, "%s  %s\n", at, line); err != nil {
 			return err

@@ -65,7 +65,7 @@ func TestUpgradeTellsTheTimeOfBerth(t *testing.T) {
 	b.now = time.Date(2031, 4, 5, 6, 7, 8, 0, time.UTC)
 	b.changes = updateSteps(func(b *backend) { b.last.Status = cluster.UpdateSuccessful })
 	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--every", "10ms", "--endpoint", endpoint)
-	at := b.now.Local().Format(time.TimeOnly) + "  "
+	at := b.now.UTC().Format(time.TimeOnly) + "  "
 	for line := range strings.Lines(out) {
 		if !strings.HasPrefix(line, at) {
 			t.Errorf("got %q, want %q at its beginning", line, at)
