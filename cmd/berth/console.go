@@ -11,7 +11,6 @@ import (
 	"berth/cmd/berth/console"
 	"berth/cmd/berth/dataplane"
 	"berth/cmd/berth/whatif"
-	"berth/shared/wire/transport"
 )
 
 // consoleCommand shows a running Berth in a browser on this machine. It calls the API with the
@@ -24,10 +23,10 @@ type consoleCommand struct {
 
 // Validate names the flag that is wrong.
 func (c *consoleCommand) Validate() error {
-	switch _, _, err := net.SplitHostPort(c.Listen); {
-	case err != nil || !transport.IsLoopback(c.Listen):
-		return fmt.Errorf("--listen is %q, expected a loopback address such as 127.0.0.1:5254", c.Listen)
-	case c.Every < 100*time.Millisecond:
+	if err := checkListen(c.Listen, "127.0.0.1:5254"); err != nil {
+		return err
+	}
+	if c.Every < 100*time.Millisecond {
 		return fmt.Errorf("--every is %s, expected a time such as 5s", c.Every)
 	}
 	return c.clusterFlags.Validate()

@@ -37,8 +37,13 @@ type clusterFlags struct {
 	Cluster string `default:"default" help:"Name of the cluster."`
 }
 
-// Validate checks the name of the cluster.
-func (f *clusterFlags) Validate() error { return checkClusterName(f.Cluster) }
+// Validate checks where the API is and the name of the cluster.
+func (f *clusterFlags) Validate() error {
+	if err := f.Endpoint.Validate(); err != nil {
+		return err
+	}
+	return checkClusterName(f.Cluster)
+}
 
 // newClient returns a client of the endpoint. It calls nothing yet.
 func (f *clusterFlags) newClient(ctx context.Context) (*client.Client, error) {
@@ -54,7 +59,8 @@ func checkClusterName(name string) error {
 }
 
 // moveLeadingFlags puts the flags that say which Berth is meant after the command if they stand
-// before it, as in `berth --stack prod explain service web`.
+// before it, as in `berth --stack prod explain service web`. Without a command they are dropped: what is wrong
+// is that there is none.
 func moveLeadingFlags(root *kong.Node, args []string) []string {
 	leading := 0
 	for leading < len(args) {
@@ -67,9 +73,7 @@ func moveLeadingFlags(root *kong.Node, args []string) []string {
 			leading++
 		}
 	}
-	if leading == 0 || leading >= len(args) {
-		return args
-	}
+	leading = min(leading, len(args))
 	end := leading
 	for node := root; end < len(args); end++ {
 		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == args[end] })
@@ -78,7 +82,23 @@ func moveLeadingFlags(root *kong.Node, args []string) []string {
 		}
 		node = node.Children[at]
 	}
+	if end == leading {
+		return args[leading:]
+	}
 	return slices.Concat(args[leading:end], args[:leading], args[end:])
+}
+
+// checkListen refuses what is no address and port of this machine. Only this machine may reach the servers
+// that commands start: not all of them check signatures.
+func checkListen(listen, example string) error {
+	_, port, err := net.SplitHostPort(listen)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return fmt.Errorf("--listen is %q, expected address:port such as %s", listen, example)
+	}
+	if !transport.IsLoopback(listen) {
+		return fmt.Errorf("--listen is %q, expected a loopback address such as %s", listen, example)
+	}
+	return nil
 }
 
 // fleetFlags describe a simulated fleet.
@@ -93,15 +113,10 @@ type fleetFlags struct {
 
 // checkFleetFlags checks these flags and those that differ only in their defaults between commands.
 func (f *fleetFlags) checkFleetFlags(nodes, leastNodes int, listen, account string) error {
-	// The embedded API checks no signatures, so only this machine may reach it.
-	host, port, err := net.SplitHostPort(listen)
-	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		return fmt.Errorf("--listen is %q, expected address:port such as 127.0.0.1:5252", listen)
+	if err := checkListen(listen, "127.0.0.1:5252"); err != nil {
+		return err
 	}
-	ip := net.ParseIP(host)
 	switch {
-	case host != "localhost" && (ip == nil || !ip.IsLoopback()):
-		return fmt.Errorf("--listen is %q, expected a loopback address: this API checks no signatures", listen)
 	case nodes < leastNodes || nodes > maxNodes:
 		return fmt.Errorf("--nodes is %d, expected %d to %d", nodes, leastNodes, maxNodes)
 	case f.Zones < 1 || f.Zones > 6:

@@ -162,6 +162,17 @@ func TestMistakes(t *testing.T) {
 		{"replay --tasks nowhere.csv", []string{"--tasks", "nowhere.csv", "no such file"}},
 		{"replay --compress 0", []string{"--compress", "0", "above 0"}},
 		{"replay --compress=NaN", []string{"--compress", "NaN", "above 0"}},
+		{"service --endpoint foo", []string{"--endpoint", `"foo"`, "http://127.0.0.1:5252"}},
+		{"cluster --endpoint foo", []string{"--endpoint", `"foo"`}},
+		{"backup out.tar --endpoint foo", []string{"--endpoint", `"foo"`}},
+		{"status --endpoint http://localhost --stack x", []string{"--endpoint", "beside --stack x"}},
+		{"proxy --endpoint foo", []string{"--endpoint", `"foo"`}},
+		{"console --listen 127.0.0.1:abc", []string{"--listen", `"127.0.0.1:abc"`, "127.0.0.1:5254"}},
+		{"console --listen 0.0.0.0:80", []string{"--listen", `"0.0.0.0:80"`, "loopback"}},
+		{"proxy --listen 127.0.0.1:70000", []string{"--listen", `"127.0.0.1:70000"`, "127.0.0.1:5253"}},
+		{"--stack x", []string{"expected one of"}},
+		{"--stack", []string{"expected one of"}},
+		{"--stack x frob", []string{"frob"}},
 		{"replay --every-nth-node 0", []string{"--every-nth-node", "0", "at least 1"}},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/dataplane"
 	"berth/cmd/berth/proxy"
-	"berth/shared/wire/transport"
 )
 
 // proxyCommand lets other tools call Berth: it signs their requests. It runs one of them, or prints
@@ -25,13 +24,13 @@ type proxyCommand struct {
 
 // Validate names the flag that is wrong.
 func (p *proxyCommand) Validate() error {
-	if _, _, err := net.SplitHostPort(p.Listen); err != nil || !transport.IsLoopback(p.Listen) {
-		return fmt.Errorf("--listen is %q, expected a loopback address such as 127.0.0.1:5253", p.Listen)
+	if err := checkListen(p.Listen, "127.0.0.1:5253"); err != nil {
+		return err
 	}
 	if p.KeepCredentials && len(p.command()) == 0 {
 		return errors.New("--keep-credentials is set, expected only with a command after --")
 	}
-	return nil
+	return p.Endpoint.Validate()
 }
 
 // command returns the command without the -- before it.

@@ -29,6 +29,18 @@ type Endpoint struct {
 	Region   string `help:"AWS Region of the stack." placeholder:"REGION"`
 }
 
+// Validate refuses flags that cannot be right.
+func (e Endpoint) Validate() error {
+	if e.Stack != "" && e.Endpoint != "" {
+		return fmt.Errorf("--endpoint is %q, expected none beside --stack %s", e.Endpoint, e.Stack)
+	}
+	if e.Endpoint == "" {
+		return nil
+	}
+	_, err := parseEndpoint(e.Endpoint)
+	return err
+}
+
 // DefaultEndpoint is where `berth up` listens by default.
 const DefaultEndpoint = "http://127.0.0.1:5252"
 
@@ -54,8 +66,8 @@ type Target struct {
 // before the environment, where a stack counts before an endpoint: an emulator of AWS has both. It
 // looks for credentials as the SDK does, and fails without any unless the API is on this machine.
 func FindTarget(ctx context.Context, e Endpoint) (*Target, error) {
-	if e.Stack != "" && e.Endpoint != "" {
-		return nil, fmt.Errorf("--endpoint is %q, expected none beside --stack %s", e.Endpoint, e.Stack)
+	if err := e.Validate(); err != nil {
+		return nil, err
 	}
 	if e.Endpoint == "" {
 		e.Stack = cmp.Or(e.Stack, os.Getenv("BERTH_STACK"))
