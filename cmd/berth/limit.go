@@ -110,7 +110,15 @@ func (l *limitCommand) read(ctx context.Context, c *client.Client) (*berthapi.Co
 	if err := c.CallBerth(ctx, "DescribeClusterConfiguration", in, &read); err != nil {
 		return nil, explainUnknownCluster(ctx, c, l.Cluster, err)
 	}
-	return &read, nil
+	return &read, checkConfiguration("DescribeClusterConfiguration", &read)
+}
+
+// checkConfiguration refuses an answer that is no answer of Berth's.
+func checkConfiguration(operation string, out *berthapi.ConfigurationOutput) error {
+	if out.Configuration == nil {
+		return fmt.Errorf("%s: the answer has no configuration, expected an answer of Berth's", operation)
+	}
+	return nil
 }
 
 // maxLimitTries bounds how often a change is tried while others change the same configuration. Of so
@@ -129,6 +137,9 @@ func (l *limitCommand) put(
 			Revision: read.Revision}
 		var put berthapi.ConfigurationOutput
 		err := c.CallBerth(ctx, "PutClusterConfiguration", in, &put)
+		if err == nil {
+			err = checkConfiguration("PutClusterConfiguration", &put)
+		}
 		if err == nil || try == maxLimitTries || cluster.ErrorCode(err) != cluster.CodeConflict {
 			return put.Configuration, err
 		}

@@ -75,6 +75,20 @@ func TestLimit(t *testing.T) {
 	await("Nothing is wrong in cluster default (2 instances, 1 service, 4 tasks).")
 }
 
+// An answer without a configuration is an error.
+func TestLimitsOfSomethingElse(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("{}"))
+	}))
+	defer server.Close()
+	for _, args := range [][]string{{"limit"}, {"limit", "shop", "--maximum-nodes", "1"}} {
+		if code, _, errs := berth(append(args, "--endpoint", server.URL)...); code != 1 ||
+			!strings.Contains(errs, "the answer has no configuration") {
+			t.Errorf("berth %q: exit code %d, %s", args, code, errs)
+		}
+	}
+}
+
 // Two changes at once both hold, whichever of them is written first: the second one begins again.
 func TestLimitsThatChangeAtOnce(t *testing.T) {
 	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--zones", "1", "--listen",

@@ -67,6 +67,9 @@ type kind interface {
 
 // openReplay puts an installation together. hooks contains what measures it; the rest is set here.
 func openReplay(o Options, hooks installation.Options) (*replay, error) {
+	if len(o.Tasks) == 0 {
+		return nil, errors.New("there is no task, expected at least one to replay")
+	}
 	for _, t := range o.Tasks {
 		if t.Created == nil || t.Deleted == nil {
 			return nil, fmt.Errorf("task %s has no creation_time or no deletion_time; a replay needs both", t.Name)

@@ -108,6 +108,13 @@ func TestTasksWithoutTimesAreRefused(t *testing.T) {
 	}
 }
 
+func TestReplayWithoutTasksIsRefused(t *testing.T) {
+	if _, err := Run(t.Context(), Options{Nodes: []trace.Node{{Name: "a", CPUMilli: 1000}}}); err == nil ||
+		err.Error() != "there is no task, expected at least one to replay" {
+		t.Errorf("of a trace without tasks: %v", err)
+	}
+}
+
 func TestShare(t *testing.T) {
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	c := loadCurve{levels: []level{{at(0), resources{gpu: 0}}, {at(10), resources{gpu: 500}},
