@@ -60,6 +60,33 @@ func TestBackupWithCredentials(t *testing.T) {
 	}
 }
 
+// Who breaks the simulated fleet, or may not, gets a line as who changes anything else.
+func TestChaosIsLogged(t *testing.T) {
+	c, _ := startWithCredentials(t, "--ephemeral")
+	endpoint := c.waitForEndpoint()
+	for _, as := range []struct {
+		key, secret, kind string
+		code              int
+	}{{"AKIAREADER", "r", "--list", 0}, {"AKIAREADER", "r", "kill", 1}, {"AKIAWRITER", "w", "kill", 0}} {
+		signWith(t, as.key, as.secret)
+		if code, _, errs := berth("chaos", as.kind, "--endpoint", endpoint); code != as.code {
+			t.Errorf("chaos %s of %s: exit code %d, %s", as.kind, as.key, code, errs)
+		}
+	}
+	c.interrupt()
+	_, stderr := c.outputSoFar()
+	for want, times := range map[string]int{
+		`"refused through the API" operation=BreakFleet principal=arn:aws:iam::123456789012:user/reader` + "\n": 1,
+		`"changed through the API" operation=BreakFleet ` +
+			"principal=arn:aws:iam::123456789012:user/writer subject=instances/": 1,
+		"Fleet": 2,
+	} {
+		if got := strings.Count(stderr, want); got != times {
+			t.Errorf("standard error has %q %d times, want %d: %s", want, got, times, stderr)
+		}
+	}
+}
+
 // With --credentials only signed requests are answered, each with the rights of its key, and
 // standard error says who changed what.
 func TestUpWithCredentials(t *testing.T) {

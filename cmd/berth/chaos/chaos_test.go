@@ -34,7 +34,7 @@ type clock struct{ *embedded.Loop }
 
 func (c clock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 
-func newFleet(t *testing.T, check func(*http.Request) error) *fleet {
+func newFleet(t *testing.T, guard chaos.Guard) *fleet {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC))
 	a, err := sim.Open(sim.Options{Clock: clock{loop},
@@ -46,7 +46,7 @@ func newFleet(t *testing.T, check func(*http.Request) error) *fleet {
 		Zones: []string{"us-east-1a", "us-east-1b"}}); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(chaos.Handler(a, check, http.NotFoundHandler()))
+	server := httptest.NewServer(chaos.Handler(a, guard, http.NotFoundHandler()))
 	t.Cleanup(server.Close)
 	f := &fleet{t: t, AWS: a, loop: loop, client: &chaos.Client{HTTP: server.Client(), URL: server.URL}}
 	if f.ids, err = a.ECS.ListInstances(t.Context(), "default"); err != nil {
@@ -285,13 +285,14 @@ func TestMissingTargets(t *testing.T) {
 	}
 }
 
-// The check of the handler keeps callers out who may not do this, and other paths are not its
+// The guard of the handler keeps callers out who may not do this, and other paths are not its
 // concern.
 func TestCallersWhoMayNot(t *testing.T) {
-	f := newFleet(t, func(r *http.Request) error {
+	f := newFleet(t, func(r *http.Request, _ string, call func() bool) error {
 		if r.Method != http.MethodGet {
 			return errors.New("only the operator may")
 		}
+		call()
 		return nil
 	})
 	if _, err := f.client.Break(context.Background(), f.request(chaos.Kill, "")); err == nil ||

@@ -33,9 +33,9 @@ const prefix = "/fleet/"
 //	POST   /fleet/zones/ZONE/out            {"cluster"}: its machines in the zone are terminated; returns their ids
 //
 // An instance has ECS's id or EC2's, a task ECS's or Berth's. A body, at least {}, is JSON and must
-// be declared so in Content-Type, which keeps web pages out. check, if it is not nil, refuses a
-// caller who may not do this.
-func Handler(f *sim.AWS, check func(*http.Request) error, next http.Handler) http.Handler {
+// be declared so in Content-Type, which keeps web pages out. guard, if it is not nil, runs each call, or refuses
+// a caller who may not make it.
+func Handler(f *sim.AWS, guard Guard, next http.Handler) http.Handler {
 	c := &controls{f}
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
@@ -69,14 +69,35 @@ func Handler(f *sim.AWS, check func(*http.Request) error, next http.Handler) htt
 				"the fleet can be changed only from this machine, with Content-Type application/json")
 			return
 		}
-		if check != nil {
-			if err := check(r); err != nil {
-				writeError(w, http.StatusForbidden, err.Error())
-				return
-			}
+		if guard == nil {
+			mux.ServeHTTP(w, r)
+			return
 		}
-		mux.ServeHTTP(w, r)
+		err := guard(r, strings.TrimPrefix(r.URL.Path, prefix), func() (succeeded bool) {
+			answer := &statusRecorder{ResponseWriter: w}
+			mux.ServeHTTP(answer, r)
+			return answer.status == http.StatusOK
+		})
+		if err != nil {
+			writeError(w, http.StatusForbidden, err.Error())
+		}
 	})
+}
+
+// Guard runs a call, which answers the request and reports whether it has done what was asked. The subject
+// names what the call is about, such as instances/ID/crash. An error is the reason why it has not run the call.
+type Guard func(r *http.Request, subject string, call func() (succeeded bool)) error
+
+// statusRecorder keeps the status of an answer.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader writes the status.
+func (w *statusRecorder) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // controls are the calls that need more than an id.

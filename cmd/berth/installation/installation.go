@@ -283,9 +283,10 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		// No web page may call, and without credentials everyone who runs programs on this machine.
 		Loopback: true, Access: i.options.Access, Audit: i.options.Audit, Bounded: true,
 	}))
-	server = i.serveBackup(transport.Guard{Loopback: true, Access: i.options.Access,
-		Audit: cmp.Or(i.options.Audit, i.options.Log), Log: i.loggerFor("api")}, server)
-	server = chaos.Handler(i.AWS, i.mayBreakFleet, stsapi.Handler(i.identifyCaller, server))
+	guard := transport.Guard{Loopback: true, Access: i.options.Access,
+		Audit: cmp.Or(i.options.Audit, i.options.Log), Log: i.loggerFor("api")}
+	server = i.serveBackup(guard, server)
+	server = chaos.Handler(i.AWS, guardFleet(guard), stsapi.Handler(i.identifyCaller, server))
 	if v := i.options.Verifier; v != nil {
 		server = v.Handler(i.options.Account.Region, server, func(r *http.Request, arn string) *http.Request {
 			return r.WithContext(transport.WithPrincipal(r.Context(), arn))
@@ -301,12 +302,22 @@ func (i *Installation) identifyCaller(ctx context.Context) (stsapi.Identity, err
 	return stsapi.IdentityOf(i.options.Account.ID, transport.Principal(ctx)), nil
 }
 
-// mayBreakFleet refuses callers who may not change services either.
-func (i *Installation) mayBreakFleet(r *http.Request) error {
-	if r.Method == http.MethodGet {
-		return nil
+// guardFleet returns what refuses callers who may not change services either. As with those, each change and
+// each refusal is logged.
+func guardFleet(guard transport.Guard) chaos.Guard {
+	return func(r *http.Request, subject string, call func() (succeeded bool)) error {
+		if r.Method == http.MethodGet {
+			call()
+			return nil
+		}
+		const operation = "BreakFleet"
+		return guard.Run(r.Context(), operation, func() error {
+			if call() {
+				guard.LogChange(r.Context(), operation, func() string { return subject })
+			}
+			return nil
+		})
 	}
-	return i.options.Access.Check(transport.Principal(r.Context()), "BreakFleet")
 }
 
 // functionFactories returns how to make an environment of each function. Schedules have ports of
