@@ -97,7 +97,7 @@ func TestImportRefuses(t *testing.T) {
 			"ClusterConfig.json"), "--endpoint", "http://127.0.0.1:1"}, 1,
 			"start `berth up`"},
 		"Endpoint": {[]string{filepath.Join("..", "..", "shared", "servicefabric", "testdata", "ClusterConfig.json"),
-			"--endpoint", "here"}, 1, "expected a URL"},
+			"--endpoint", "here"}, 2, "expected a URL"},
 		"CPU": {[]string{bad, "--cpu", "1"}, 2, "--cpu is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func TestFlagsBeforeTheCommand(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--endpoint http://127.0.0.1:1 explain service web": "no server answers at http://127.0.0.1:1/",
-		"--stack berth up": "unknown flag --stack", "--stack": "--stack", "--stack x": "unknown flag --stack",
+		"--stack berth up": "unknown flag --stack", "--stack": "expected one of", "--stack x": "expected one of",
 	} {
 		var out, errs bytes.Buffer
 		if code := runCommandLine(strings.Fields(args), &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {

@@ -13,24 +13,30 @@ import (
 // waitForOutput waits until a child has written a text to its standard output.
 func (c *child) waitForOutput(want string) {
 	c.t.Helper()
-	for late := time.Now().Add(childTimeout); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
-		if stdout, _ := c.outputSoFar(); strings.Contains(strings.Join(stdout, "\n"), want) {
-			return
-		}
-	}
-	stdout, stderr := c.outputSoFar()
-	c.t.Fatalf("it does not write %q: %q, %s", want, stdout, stderr)
+	c.waitFor(func(stdout, _ string) bool { return strings.Contains(stdout, want) })
 }
 
 // waitForError waits until a child has written a text to its standard error.
 func (c *child) waitForError(want string) {
 	c.t.Helper()
-	for late := time.Now().Add(childTimeout); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
-		if _, stderr := c.outputSoFar(); strings.Contains(stderr, want) {
+	c.waitFor(func(_, stderr string) bool { return strings.Contains(stderr, want) })
+}
+
+func (c *child) waitFor(is func(stdout, stderr string) bool) {
+	c.t.Helper()
+	ctx, pause := stepContext(c.t), time.NewTicker(20*time.Millisecond)
+	defer pause.Stop()
+	for {
+		stdout, stderr := c.outputSoFar()
+		if is(strings.Join(stdout, "\n"), stderr) {
 			return
 		}
+		select {
+		case <-ctx.Done():
+			c.t.Fatalf("it writes %q, %s", stdout, stderr)
+		case <-pause.C:
+		}
 	}
-	c.t.Fatalf("it does not report %q", want)
 }
 
 // eventsOf answers DescribeServices with one event of service web for each time.

@@ -261,8 +261,8 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 		p.printLine("  This is its task set %s.", a.TaskSet)
 	}
 	for _, r := range a.Revisions {
-		p.printLine("  Deployment %s (%s, %s): %d running, %d starting.", r.Deployment, r.Status, r.Definition, r.Running,
-			r.Pending)
+		p.printLine("  Deployment %s (%s, %s): %d running, %d starting.", r.Deployment, r.Status, r.Definition,
+			r.Running, r.Pending)
 	}
 	if len(a.Instances) > 0 {
 		p.printLine("  They are on %s.", describeShares(a.Instances))
