@@ -354,6 +354,8 @@ func TestEKS_Errors(t *testing.T) {
 		"UntagGroup": {"DELETE", "/tags/" + webARN + "?tagKeys=berth:auto-scaling-group", "", 400,
 			"BadRequestException", "cannot be removed"},
 		"AWSTag": {"POST", "/tags/" + webARN, `{"tags":{"AWS:x":"b"}}`, 400, "BadRequestException", "aws:"},
+		"UnknownTag": {"POST", "/tags/" + webARN, `{"tags":{"berth:x":"b"}}`, 400, "BadRequestException",
+			"is not known here"},
 		"ClusterTags": {"GET", "/tags/arn:aws:eks:eu-west-1:123456789012:cluster/prod", "", 400,
 			"BadRequestException", "ECS API"},
 		"ForeignTags": {"GET", "/tags/arn:aws:eks:eu-west-1:210987654321:nodegroup/prod/web/1", "", 400,

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,6 +30,12 @@ func TestEKS_Machines(t *testing.T) {
 		"Custom": {role + `, "amiType": "CUSTOM"`, "needs a launchTemplate that names the image"},
 		"TypesOfTheirs": {role + `, "instanceTypes": ["m5.large"], "tags": {"berth:auto-scaling-group": "g"}`,
 			"instanceTypes is not supported with the tag"},
+		"MisspeltTag":  {role + `, "tags": {"berth:autoscaling-group": "g"}`, "has berth:auto-scaling-group alone"},
+		"TagsCase":     {role + `, "tags": {"Berth:auto-scaling-group": "g"}`, "is not known here"},
+		"AWSTag":       {role + `, "tags": {"aws:x": "y"}`, "starts with aws:, which is reserved"},
+		"EmptyTag":     {role + `, "tags": {"": "y"}`, "must have 1 to 128 characters"},
+		"TagValue":     {role + `, "tags": {"a": "` + strings.Repeat("x", 257) + `"}`, "more than 256 characters"},
+		"TooManyTags":  {role + `, "tags": {` + manyTags(51) + `}`, "at most 50"},
 		"RemoteAccess": {role + `, "remoteAccess": {}`, "remoteAccess is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +48,7 @@ func TestEKS_Machines(t *testing.T) {
 	}
 	expect(t, "made", len(n.groups), 0)
 	expect(t, "status", create(role+`, "instanceTypes": ["m5.large"], "amiType": "AL2_ARM_64", "capacityType": "SPOT",
-		"diskSize": 50`).status, 200)
+		"diskSize": 50, "tags": {`+manyTags(50)+`}`).status, 200)
 	m := n.made
 	if m.Machines == nil || m.AMIType != "AL2_ARM_64" || m.Machines.CapacityType != cluster.Spot ||
 		m.Machines.DiskSize != 50 || len(m.Machines.InstanceTypes) != 1 || m.AutoScalingGroup != "" {
@@ -53,6 +60,15 @@ func TestEKS_Machines(t *testing.T) {
 		"instanceTypes": []any{"m5.large"}} {
 		expect(t, member, got[member], value)
 	}
+}
+
+// manyTags returns the members of n tags.
+func manyTags(n int) string {
+	tags := make([]string, n)
+	for i := range tags {
+		tags[i] = fmt.Sprintf(`"tag-%d": ""`, i)
+	}
+	return strings.Join(tags, ", ")
 }
 
 // A node group of the user's own launch template has the AMI type CUSTOM, and no disk size.

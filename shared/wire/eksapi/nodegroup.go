@@ -214,6 +214,9 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 	if err := checkLabels(in.Labels); err != nil {
 		return nil, err
 	}
+	if err := checkTags(in.Tags); err != nil {
+		return nil, err
+	}
 	taints, err := parseTaints("taints", in.Taints)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
 )
 
 type tagInput struct {
@@ -30,7 +31,11 @@ func (e *server) tagResource(ctx context.Context, c *call) (any, error) {
 		return nil, badRequest("tags must not be empty.")
 	}
 	if err := checkTags(in.Tags); err != nil {
-		return nil, err
+		return nil, tagError(err)
+	}
+	if _, given := in.Tags[cluster.AutoScalingTag]; given {
+		return nil, badRequest("The tag %s cannot be changed: it names the node group's Auto Scaling group.",
+			cluster.AutoScalingTag)
 	}
 	g, err := e.findTagged(ctx, c)
 	if err != nil {
@@ -93,26 +98,32 @@ func (e *server) findTagged(ctx context.Context, c *call) (*cluster.NodeGroup, e
 	return g, nil
 }
 
-// Bounds of tags (EKS API reference, TagResource).
+// Bounds of tags (EKS API reference, TagResource and CreateNodegroup).
 const (
 	maxTags     = 50
 	maxTagKey   = 128
 	maxTagValue = 256
 )
 
-// checkTags checks tags by AWS's rules. The tag that names the Auto Scaling group is set once, when
-// the node group is created.
+// checkTags checks tags by AWS's rules; what they do not allow is an InvalidParameterException. Of
+// Berth's own tags a node group has [cluster.AutoScalingTag] alone: another one is refused, because
+// it is probably misspelt, and a group of the user's would be replaced by one that Berth makes.
 func checkTags(tags map[string]string) error {
+	if len(tags) > maxTags {
+		return input.Invalid("There are %d tags, but a node group has at most %d.", len(tags), maxTags)
+	}
 	for key, v := range tags {
+		lower := strings.ToLower(key)
 		switch {
 		case key == "" || utf8.RuneCountInString(key) > maxTagKey:
-			return badRequest("Tag key %.130q must have 1 to %d characters.", key, maxTagKey)
+			return input.Invalid("Tag key %.130q must have 1 to %d characters.", key, maxTagKey)
 		case utf8.RuneCountInString(v) > maxTagValue:
-			return badRequest("The value of tag %s has more than %d characters.", key, maxTagValue)
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return badRequest("Tag key %q starts with aws:, which is reserved.", key)
-		case key == cluster.AutoScalingTag:
-			return badRequest("The tag %s cannot be changed: it names the node group's Auto Scaling group.", key)
+			return input.Invalid("The value of tag %s has more than %d characters.", key, maxTagValue)
+		case strings.HasPrefix(lower, cluster.AWSTags):
+			return input.Invalid("Tag key %q starts with %s, which is reserved.", key, cluster.AWSTags)
+		case strings.HasPrefix(lower, cluster.OwnTags) && key != cluster.AutoScalingTag:
+			return input.Invalid("Tag %q is not known here: of Berth's own tags a node group has %s alone.", key,
+				cluster.AutoScalingTag)
 		}
 	}
 	return nil
