@@ -219,6 +219,16 @@ func TestServiceBounds(t *testing.T) {
 			"FARGATE_SPOT"},
 		{"NoProvider", `"capacityProviderStrategy":[{"weight":1}]`, invalidParameter,
 			"capacityProviderStrategy.capacityProvider"},
+		{"ProviderElsewhere", `"capacityProviderStrategy":[{"capacityProvider":` +
+			`"arn:aws:ecs:eu-west-1:210987654321:capacity-provider/spot","weight":1}]`, invalidParameter,
+			"Identifier is for 210987654321. Your account is 123456789012"},
+		{"ProviderOfOtherKind", `"capacityProviderStrategy":[{"capacityProvider":` +
+			`"arn:aws:ecs:eu-west-1:123456789012:cluster/spot","weight":1}]`, invalidParameter,
+			"is not the ARN of a capacity-provider"},
+		{"ProviderPath", `"capacityProviderStrategy":[{"capacityProvider":"some/spot","weight":1}]`, invalidParameter,
+			"The capacity provider name is invalid"},
+		{"MixedProviders", `"capacityProviderStrategy":[{"capacityProvider":"FARGATE","weight":1},{"capacityProvider":` +
+			`"a","weight":1}]`, invalidParameter, "cannot contain a mix of capacity providers"},
 		{"Base", `"capacityProviderStrategy":[{"capacityProvider":"a","weight":1,"base":100001}]`, invalidParameter,
 			"is 100001"},
 		{"TwoBases",
@@ -300,4 +310,8 @@ func TestRunTaskProviders(t *testing.T) {
 		[]types.CapacityProviderStrategyItem{{CapacityProvider: new("spot")}}
 	_, err = b.RunTask(t.Context(), in)
 	refused(t, err, invalidParameter, "in the capacity provider strategy with a weight value greater than zero")
+	elsewhere := strings.Replace(account.ARN("capacity-provider", "spot"), account.ID, "210987654321", 1)
+	in.CapacityProviderStrategy = []types.CapacityProviderStrategyItem{{CapacityProvider: &elsewhere, Weight: 1}}
+	_, err = b.RunTask(t.Context(), in)
+	refused(t, err, invalidParameter, "Identifier is for 210987654321")
 }

@@ -238,6 +238,9 @@ func TestCapacityProviders(t *testing.T) {
 			"Mix": {"PutClusterCapacityProviders", `{"cluster":"prod","capacityProviders":["a","FARGATE"],
 				"defaultCapacityProviderStrategy":[{"capacityProvider":"a","weight":1},{"capacityProvider":"FARGATE"}]}`,
 				invalidParameter, "cannot contain a mix"},
+			"Elsewhere": {"PutClusterCapacityProviders", `{"cluster":"prod","capacityProviders":["a"],
+				"defaultCapacityProviderStrategy":[{"capacityProvider":"` +
+				`arn:aws:ecs:eu-west-1:210987654321:capacity-provider/a"}]}`, invalidParameter, "Your account is"},
 			"NoGroup": {"CreateCapacityProvider", `{"name":"a"}`, invalidParameter, "autoScalingGroupProvider"},
 			"GroupARN": {"CreateCapacityProvider",
 				`{"name":"a","autoScalingGroupProvider":{"autoScalingGroupArn":"my-group"}}`, "ClientException",

@@ -90,6 +90,6 @@ func parseClusterProviders(
 		}
 		names = append(names, p)
 	}
-	strategy, err = parseDefaultStrategy(items)
+	strategy, err = parseDefaultStrategy(r, items)
 	return names, strategy, err
 }

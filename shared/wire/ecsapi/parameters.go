@@ -16,7 +16,7 @@ import (
 // parseParameters reads what CreateService and UpdateService have in common. What Berth does not do
 // is refused by name; an empty list, or a feature that is switched off, asks for nothing and
 // passes.
-func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters, err error) {
+func parseParameters(r input.References, in *ecs.UpdateServiceInput) (p operation.ServiceParameters, err error) {
 	if err = checkServiceMembers(in); err != nil {
 		return p, err
 	}
@@ -29,7 +29,10 @@ func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters,
 	if p.Volumes, err = parseList(in.VolumeConfigurations, parseServiceVolumes); err != nil {
 		return p, err
 	}
-	if p.Providers, err = parseList(in.CapacityProviderStrategy, parseStrategy); err != nil {
+	readStrategy := func(items []types.CapacityProviderStrategyItem) ([]cluster.ProviderShare, error) {
+		return parseStrategy(r, items)
+	}
+	if p.Providers, err = parseList(in.CapacityProviderStrategy, readStrategy); err != nil {
 		return p, err
 	}
 	if err = checkNotNegative("healthCheckGracePeriodSeconds", in.HealthCheckGracePeriodSeconds); err != nil {
@@ -352,19 +355,15 @@ func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err er
 // would have no provider. With a base of 2 and weights 1 and 3, for example, the first two tasks go
 // to the provider with the base, and of every four after that one and three. A strategy has
 // providers with Auto Scaling groups only; one that has those of Fargate only is refused by name.
-func parseStrategy(in []types.CapacityProviderStrategyItem) ([]cluster.ProviderShare, error) {
-	if err := checkUnmixed(in); err != nil {
+func parseStrategy(r input.References, in []types.CapacityProviderStrategyItem) ([]cluster.ProviderShare, error) {
+	shares, err := parseShares(r, in)
+	if err != nil {
 		return nil, err
 	}
-	for _, p := range in {
-		if name := cluster.LastPart(input.Value(p.CapacityProvider)); cluster.IsFargateProvider(name) {
-			return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + name)
-		}
+	if len(shares) > 0 && isFargateShare(shares[0]) {
+		return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + shares[0].Provider)
 	}
-	shares, err := parseShares(in)
 	switch {
-	case err != nil:
-		return nil, err
 	case countBases(shares) > 1:
 		return nil, input.Invalid("There are multiple capacity providers in the specified capacity provider strategy " +
 			"with a base value greater than zero. Only one capacity provider can have a base value greater than " +
@@ -379,8 +378,10 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) ([]cluster.ProviderS
 
 // parseDefaultStrategy reads the default capacity provider strategy of a cluster. It may have
 // weights of 0 throughout: then ECS refuses the services and tasks that would use it.
-func parseDefaultStrategy(in []types.CapacityProviderStrategyItem) ([]cluster.ProviderShare, error) {
-	shares, err := parseShares(in)
+func parseDefaultStrategy(
+	r input.References, in []types.CapacityProviderStrategyItem,
+) ([]cluster.ProviderShare, error) {
+	shares, err := parseShares(r, in)
 	if err == nil && countBases(shares) > 1 {
 		return nil, input.Invalid("The specified capacity provider strategy contains multiple capacity providers " +
 			"with a base value defined. Only one capacity provider per strategy can have a base value defined.")
@@ -399,37 +400,40 @@ func countBases(shares []cluster.ProviderShare) (n int) {
 }
 
 // checkUnmixed refuses a strategy that has providers of Fargate and others, in ECS's words.
-func checkUnmixed(in []types.CapacityProviderStrategyItem) error {
+func checkUnmixed(shares []cluster.ProviderShare) error {
 	fargate := 0
-	for _, p := range in {
-		if cluster.IsFargateProvider(cluster.LastPart(input.Value(p.CapacityProvider))) {
+	for _, s := range shares {
+		if isFargateShare(s) {
 			fargate++
 		}
 	}
-	if fargate == 0 || fargate == len(in) {
+	if fargate == 0 || fargate == len(shares) {
 		return nil
 	}
 	return input.Invalid("A capacity provider strategy cannot contain a mix of capacity providers using Auto Scaling " +
 		"groups and Fargate providers. Specify one or the other and try again.")
 }
 
+// isFargateShare reports whether the provider of a share is one of Fargate's.
+func isFargateShare(s cluster.ProviderShare) bool { return cluster.IsFargateProvider(s.Provider) }
+
 // parseShares reads a capacity provider strategy of any cluster: its providers are either all those
 // of Fargate or all others.
-func parseShares(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
+func parseShares(
+	r input.References, in []types.CapacityProviderStrategyItem,
+) (out []cluster.ProviderShare, err error) {
 	if len(in) > cluster.MaxProviders {
 		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in),
 			cluster.MaxProviders)
 	}
-	if err := checkUnmixed(in); err != nil {
-		return nil, err
-	}
 	for _, p := range in {
-		name := cluster.LastPart(input.Value(p.CapacityProvider))
+		if err := input.CheckRequired("capacityProviderStrategy.capacityProvider", p.CapacityProvider); err != nil {
+			return nil, err
+		}
+		name, err := r.CapacityProviderName(*p.CapacityProvider)
 		switch {
-		case !input.IsProviderName(name):
-			return nil,
-				input.Invalid("capacityProviderStrategy.capacityProvider is %.300q, expected the name or ARN of a "+
-					"capacity provider.", input.Value(p.CapacityProvider))
+		case err != nil:
+			return nil, err
 		case p.Base < 0 || p.Base > cluster.MaxBase:
 			return nil, input.Invalid("The base of capacity provider %s is %d, but must be between 0 and %d.", name,
 				p.Base, cluster.MaxBase)
@@ -441,7 +445,7 @@ func parseShares(in []types.CapacityProviderStrategyItem) (out []cluster.Provide
 		}
 		out = append(out, cluster.ProviderShare{Provider: name, Base: int(p.Base), Weight: int(p.Weight)})
 	}
-	return out, nil
+	return out, checkUnmixed(out)
 }
 
 // intOrNil returns a number that may not be given.

@@ -29,7 +29,7 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	if spec.Network, err = shape.ParseNetwork(in.NetworkConfiguration); err != nil {
 		return spec, err
 	}
-	if spec.ServiceParameters, err = parseParameters(commonMembers(in)); err != nil {
+	if spec.ServiceParameters, err = parseParameters(o.References, commonMembers(in)); err != nil {
 		return spec, err
 	}
 	if in.DeploymentController != nil && in.DeploymentController.Type == types.DeploymentControllerTypeExternal {
@@ -201,7 +201,7 @@ func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (chan
 	if change.Cluster, change.Name, err = o.ReadService(in.Cluster, in.Service); err != nil {
 		return change, err
 	}
-	if change.ServiceParameters, err = parseParameters(in); err != nil {
+	if change.ServiceParameters, err = parseParameters(o.References, in); err != nil {
 		return change, err
 	}
 	if c := in.DeploymentController; c != nil {

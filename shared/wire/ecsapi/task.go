@@ -240,7 +240,7 @@ func (o *taskOperations) submitTasks(
 		return nil, nil, err
 	}
 	spec.Rules.External = external
-	if spec.Rules.Providers, err = parseStrategy(a.providers); err != nil {
+	if spec.Rules.Providers, err = parseStrategy(o.References, a.providers); err != nil {
 		return nil, nil, err
 	}
 	if spec.Overrides, err = shape.ParseOverrides(a.overrides); err != nil {

@@ -109,7 +109,7 @@ func (o *taskSetOperations) parseCreateTaskSet(in *ecs.CreateTaskSetInput) (spec
 	if spec.Registries, err = parseRegistries(in.ServiceRegistries); err != nil {
 		return spec, err
 	}
-	if spec.Providers, err = parseStrategy(in.CapacityProviderStrategy); err != nil {
+	if spec.Providers, err = parseStrategy(o.References, in.CapacityProviderStrategy); err != nil {
 		return spec, err
 	}
 	if in.Scale != nil {
