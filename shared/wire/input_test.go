@@ -33,6 +33,12 @@ const (
 	serialization    = "SerializationException"
 )
 
+// spreadOver returns the input of a CreateService with a strategy that spreads over an attribute.
+func spreadOver(attribute string) string {
+	return `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementStrategy":[{"type":"spread","field":"` +
+		`attribute:` + attribute + `"}]}`
+}
+
 // list returns a JSON list of n equal items.
 func list(n int, item string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
@@ -213,6 +219,8 @@ var bad = []struct{ name, op, body, code, has string }{
 		invalidParameter, "clientToken"},
 	{"BadName", "StopTask", `{"task":"00000000000000000000000000000000","reason":"` + strings.Repeat("a", 256) + `"}`,
 		invalidParameter, "reason"},
+	{"SpreadField", "CreateService", spreadOver("a$ %"), invalidParameter, "spread field 'attribute:a$ %' is invalid."},
+	{"SpreadField", "CreateService", spreadOver(strings.Repeat("a", 129)), invalidParameter, "is invalid."},
 	{"Reserved", "RunTask", `{"taskDefinition":"shop","group":"service:web"}`, invalidParameter, "group"},
 	{"Reserved", "StartTask", `{"taskDefinition":"shop","containerInstances":["0a"],"group":"service:web"}`,
 		invalidParameter, "group"},

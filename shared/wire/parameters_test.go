@@ -16,6 +16,9 @@ const (
 	registryARN = "arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-0123456789abcdef"
 )
 
+// wideName has as many characters as the name of an alarm can have, each of three bytes.
+var wideName = strings.Repeat("警", 255)
+
 // everything is a service with all the parameters that Berth serves.
 func everything(in *ecs.CreateServiceInput) {
 	in.TaskDefinition = new("awsvpc")
@@ -35,7 +38,7 @@ func everything(in *ecs.CreateServiceInput) {
 			Enable: true, Rollback: true, ResetOnHealthyTask: new(false),
 			ThresholdConfiguration: &types.ThresholdConfiguration{Type: types.ThresholdTypeCount, Value: 5},
 		},
-		Alarms: &types.DeploymentAlarms{AlarmNames: []string{"errors"}, Enable: true},
+		Alarms: &types.DeploymentAlarms{AlarmNames: []string{wideName}, Enable: true},
 		EarlySuccessCriteria: &types.DeploymentEarlySuccessCriteria{
 			Enable: true, HealthyPercent: new(int32(80)),
 			SourceServiceRevisionCleanup: types.ServiceRevisionCleanupDeferred,
@@ -51,7 +54,7 @@ func TestServiceParameters(t *testing.T) {
 	expect(t, "parameters", made.ServiceParameters, operation.ServiceParameters{
 		Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true, Cumulative: true,
 			Type: cluster.ThresholdCount, Value: 5},
-		Alarms:        &cluster.DeploymentAlarms{Names: []string{"errors"}, Enable: true},
+		Alarms:        &cluster.DeploymentAlarms{Names: []string{wideName}, Enable: true},
 		Early:         &cluster.EarlySuccess{Enable: true, Percent: 80, Deferred: true},
 		LoadBalancers: &[]cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "app", Port: 80}},
 		Registries:    &[]cluster.Registry{{ARN: registryARN, Container: "app", ContainerPort: 80}},

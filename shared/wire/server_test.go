@@ -298,7 +298,7 @@ func TestTaskLife(t *testing.T) {
 	expect(t, "task", got.Tasks[0], want)
 
 	stopped := must(b.StopTask(t.Context(), &ecs.StopTaskInput{Cluster: new("prod"), Task: &arn,
-		Reason: new("enough")}))(t)
+		Reason: new(strings.Repeat("十", 255))}))(t)
 	expect(t, "stopping", []string{*stopped.Task.LastStatus, *stopped.Task.DesiredStatus,
 		*stopped.Task.Containers[0].LastStatus}, []string{"STOPPING", "STOPPED", "RUNNING"})
 	row.Last, row.Stopped, row.ExitCode = cluster.TaskStopped, cluster.At(after(time.Minute)), new(3)
@@ -308,7 +308,7 @@ func TestTaskLife(t *testing.T) {
 	}))(t)
 	end := got.Tasks[0]
 	expect(t, "ended", []string{*end.LastStatus, string(end.StopCode), *end.StoppedReason,
-		*end.Containers[1].LastStatus}, []string{"STOPPED", "UserInitiated", "enough", "STOPPED"})
+		*end.Containers[1].LastStatus}, []string{"STOPPED", "UserInitiated", strings.Repeat("十", 255), "STOPPED"})
 	row.StopCode, b.scheduler.launches = cluster.StopRefused,
 		map[string]operation.TaskLaunch{row.ID: {Provider: "spot", External: true}}
 	again := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"),

@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -219,7 +220,7 @@ func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 		return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames cannot be empty where alarms are enabled.")
 	}
 	for _, name := range a.AlarmNames {
-		if name == "" || len(name) > maxAlarmName {
+		if name == "" || utf8.RuneCountInString(name) > maxAlarmName {
 			return nil,
 				input.Invalid("deploymentConfiguration.alarms.alarmNames has %.260q, but a name has 1 to %d "+
 					"characters.", name, maxAlarmName)

@@ -109,7 +109,7 @@ func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 		return known(binpackFields)
 	}
 	if name, ok := strings.CutPrefix(field, attributeField); ok {
-		return field, name != ""
+		return field, input.IsAttributeName(name)
 	}
 	return known(spreadFields)
 }

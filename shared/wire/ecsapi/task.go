@@ -322,8 +322,8 @@ func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*
 	if err != nil {
 		return nil, err
 	}
-	if len(input.Value(in.Reason)) > maxReason {
-		return nil, input.Invalid("reason must have at most %d characters.", maxReason)
+	if err := input.CheckLength("reason", input.Value(in.Reason), maxReason); err != nil {
+		return nil, err
 	}
 	t, err := o.scheduler.StopTask(ctx, clusterName, id, input.Value(in.Reason))
 	if err != nil {

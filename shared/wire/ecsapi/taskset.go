@@ -74,7 +74,7 @@ func (o *taskSetOperations) newTaskSet(
 	return o.taskSets.CreateTaskSet(ctx, spec)
 }
 
-// maxExternalID bounds an externalId, in bytes. ECS documents no bound.
+// maxExternalID is how many characters an externalId has. ECS documents no bound.
 const maxExternalID = 255
 
 // parseCreateTaskSet reads a CreateTaskSet. As with a service, the digest of the parameters leaves
@@ -89,8 +89,9 @@ func (o *taskSetOperations) parseCreateTaskSet(in *ecs.CreateTaskSetInput) (spec
 	if spec.TaskDefinition, err = o.TaskDefinitionName(*in.TaskDefinition); err != nil {
 		return spec, err
 	}
-	if spec.ExternalID = input.Value(in.ExternalId); len(spec.ExternalID) > maxExternalID {
-		return spec, input.Invalid("externalId must have at most %d characters.", maxExternalID)
+	spec.ExternalID = input.Value(in.ExternalId)
+	if err := input.CheckLength("externalId", spec.ExternalID, maxExternalID); err != nil {
+		return spec, err
 	}
 	if err := checkTaskSetLaunch(in); err != nil {
 		return spec, err

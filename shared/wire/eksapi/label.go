@@ -38,7 +38,7 @@ func checkLabels(labels map[string]string) error {
 				strings.Join(reservedLabels, ", "))
 		case len(k) > maxLabelKey || len(v) > maxLabelValue:
 			return input.Invalid("The label %.100q has more than %d characters, or its value has.", k, maxLabelKey)
-		case !attributeNames.MatchString(k) || !attributeValues.MatchString(v):
+		case !input.IsAttributeName(k) || !attributeValues.MatchString(v):
 			return input.Invalid("The label %.100q or its value %.100q cannot be an attribute of a container instance.",
 				k, v)
 		}

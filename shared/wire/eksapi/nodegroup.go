@@ -46,9 +46,8 @@ type server struct {
 var (
 	// nodeGroupNames: up to 63 characters, beginning with a letter or digit (EKS user guide).
 	nodeGroupNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$`)
-	// What the name and the value of an attribute of a container instance consist of (ECS API
-	// reference, Attribute).
-	attributeNames  = regexp.MustCompile(`^[a-zA-Z0-9_./\\-]+$`)
+	// What the value of an attribute of a container instance consists of (ECS API reference,
+	// Attribute).
 	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@:-]([a-zA-Z0-9_./\\@: -]*[a-zA-Z0-9_./\\@:-])?$`)
 
 	updateIDs      = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
@@ -200,16 +199,14 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 	if err := in.checkUnserved(); err != nil {
 		return nil, err
 	}
-	switch {
-	case len(in.Subnets) == 0:
-		return nil, input.Invalid("subnets must not be empty.")
-	case in.NodeRole == "":
-		return nil, input.Invalid("nodeRole must not be empty.")
+	if err := in.checkPlace(); err != nil {
+		return nil, err
 	}
-	for _, subnet := range in.Subnets {
-		if !subnetIDs.MatchString(subnet) {
-			return nil, input.Invalid("%.100q is no id of a subnet.", subnet)
-		}
+	if err := checkVersions(in.Version, in.ReleaseVersion); err != nil {
+		return nil, err
+	}
+	if err := input.CheckLength("clientRequestToken", in.ClientRequestToken, maxText); err != nil {
+		return nil, err
 	}
 	if err := checkLabels(in.Labels); err != nil {
 		return nil, err
@@ -245,6 +242,43 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 	plain.ClientRequestToken = ""
 	spec.Params, err = input.DigestParameters(plain)
 	return spec, err
+}
+
+// Bounds of what EKS documents no bound for, in characters and items.
+const (
+	// maxText is for versions and tokens: an image's name has 128 characters, a token of an SDK 36.
+	maxText = 255
+	// maxRole is how long the ARN of a role can be (IAM API reference, arnType).
+	maxRole = 2048
+	// maxSubnets is how many ids of subnets an Auto Scaling group has room for, in the 5000
+	// characters of its VPCZoneIdentifier.
+	maxSubnets = 200
+)
+
+// checkPlace checks where the nodes are and who they are: their subnets and their role.
+func (in *createInput) checkPlace() error {
+	switch {
+	case len(in.Subnets) == 0:
+		return input.Invalid("subnets must not be empty.")
+	case len(in.Subnets) > maxSubnets:
+		return input.Invalid("There are %d subnets, but at most %d are possible.", len(in.Subnets), maxSubnets)
+	case in.NodeRole == "":
+		return input.Invalid("nodeRole must not be empty.")
+	}
+	for _, subnet := range in.Subnets {
+		if !subnetIDs.MatchString(subnet) {
+			return input.Invalid("%.100q is no id of a subnet.", subnet)
+		}
+	}
+	return input.CheckLength("nodeRole", in.NodeRole, maxRole)
+}
+
+// checkVersions checks the lengths of a node group's version and release.
+func checkVersions(version, release string) error {
+	if err := input.CheckLength("version", version, maxText); err != nil {
+		return err
+	}
+	return input.CheckLength("releaseVersion", release, maxText)
 }
 
 // parseUpdateConfig reads an update configuration, the zero value for none. Which combinations are

@@ -100,6 +100,9 @@ func (in *VersionInput) ParseUpdate(
 	if in.ForceProtected && !in.Force {
 		return change, input.Invalid("forceProtected needs force.")
 	}
+	if err := checkVersions(in.Version, in.ReleaseVersion); err != nil {
+		return change, err
+	}
 	change = operation.UpdateNodeGroupVersion{
 		Cluster: clusterName, NodeGroup: nodeGroup, Version: in.Version, ReleaseVersion: in.ReleaseVersion,
 		Force: in.Force, ForceProtected: in.ForceProtected, Token: in.ClientRequestToken,

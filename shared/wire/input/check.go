@@ -2,6 +2,7 @@ package input
 
 import (
 	"errors"
+	"unicode/utf8"
 
 	"berth/shared/choice"
 	"berth/shared/cluster"
@@ -22,6 +23,14 @@ func CheckCount(member string, n, most int) error {
 		return Invalid("%s cannot be empty.", member)
 	case n > most:
 		return Invalid("%s cannot have more than %d items.", member, most)
+	}
+	return nil
+}
+
+// CheckLength refuses a text of more than most characters.
+func CheckLength(member, text string, most int) error {
+	if utf8.RuneCountInString(text) > most {
+		return Invalid("%s must have at most %d characters.", member, most)
 	}
 	return nil
 }

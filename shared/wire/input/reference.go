@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
@@ -117,16 +118,26 @@ func (r References) CapacityProviderName(ref string) (string, error) {
 func (r References) AutoScalingGroupName(arn string) (string, error) {
 	parts := strings.SplitN(arn, ":", 8)
 	here := strings.SplitN(r.Account.ARN("x", "x"), ":", 6)
-	const last = "autoScalingGroupName/"
-	if len(parts) != 8 || parts[2] != "autoscaling" || parts[3] != here[3] || parts[4] != here[4] ||
-		parts[5] != "autoScalingGroup" ||
-		!strings.HasPrefix(parts[7], last) || len(parts[7]) == len(last) {
+	here[2] = "autoscaling"
+	name, found := "", false
+	if len(parts) == 8 && slices.Equal(parts[:5], here[:5]) && parts[5] == "autoScalingGroup" &&
+		groupIDs.MatchString(parts[6]) {
+		name, found = strings.CutPrefix(parts[7], "autoScalingGroupName/")
+	}
+	if n := utf8.RuneCountInString(name); !found || n < 1 || n > maxGroupName {
 		return "", cluster.Errorf(cluster.CodeClient,
 			"The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto "+
 				"Scaling group and try again.")
 	}
-	return strings.TrimPrefix(parts[7], last), nil
+	return name, nil
 }
+
+// maxGroupName is how many characters the name of an Auto Scaling group has (EC2 Auto Scaling API
+// reference, CreateAutoScalingGroup).
+const maxGroupName = 255
+
+// groupIDs are the ids in the ARNs of Auto Scaling groups, which AWS makes as UUIDs.
+var groupIDs = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
 
 var providerNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
 
@@ -234,6 +245,12 @@ func (r References) ReadARN(s string) (cluster.ResourceARN, error) {
 
 // IsName reports whether a name is one that clusters, services and instances can have.
 func IsName(s string) bool { return names.MatchString(s) }
+
+// attributeNames are the names of attributes of container instances (ECS API reference, Attribute).
+var attributeNames = regexp.MustCompile(`^[a-zA-Z0-9_./\\-]{1,128}$`)
+
+// IsAttributeName reports whether a name is one that attributes of container instances can have.
+func IsAttributeName(s string) bool { return attributeNames.MatchString(s) }
 
 // IsProviderName reports whether a name is one that capacity providers can have.
 func IsProviderName(s string) bool { return providerNames.MatchString(s) }
