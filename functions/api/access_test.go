@@ -68,6 +68,8 @@ func guarded(t *testing.T, log *bytes.Buffer) *eventsource.Function {
 		Options: ecsapi.Options{
 			Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"},
 			Logger:  slog.New(slog.NewTextHandler(log, nil)), Enforce: true,
+			Access: &access.Policy{Writers: []string{writer},
+				NodeGroupManagers: []string{"arn:aws:iam::123456789012:role/ops/node-groups"}},
 			ECS: upstreamDown{}, Resources: ecsapi.Resources{
 				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, TaskSets: h.TaskSets,
 				Tasks:           h.Tasks,
@@ -79,8 +81,6 @@ func guarded(t *testing.T, log *bytes.Buffer) *eventsource.Function {
 		Own: berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads,
 			Rows: h.Rows},
 		NodeGroups: h.NodeGroups,
-		Access: &access.Policy{Writers: []string{writer},
-			NodeGroupManagers: []string{"arn:aws:iam::123456789012:role/ops/node-groups"}},
 	})}
 }
 

@@ -22,7 +22,7 @@ func main() {
 	server := wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: e.Account(), ECS: e.ECSForwarder(), Networks: e.Networks(), Logger: e.Log,
-			PassableRoles: e.ListVariable("PASSABLE_ROLE_ARNS"), Enforce: true,
+			PassableRoles: e.ListVariable("PASSABLE_ROLE_ARNS"), Enforce: true, Access: allowed,
 			Resources: ecsapi.Resources{
 				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, TaskSets: h.TaskSets,
 				Tasks: h.Tasks, TaskProtections: h.TaskProtections, Tags: h.Tags, AccountSettings: h.AccountSettings,
@@ -31,7 +31,7 @@ func main() {
 		},
 		Own: berthapi.Resources{Configurations: h.Configurations, Balances: h.Clusters, Services: h.Services,
 			Loads: h.Loads, Rows: h.Rows},
-		NodeGroups: h.NodeGroups, Access: allowed,
+		NodeGroups: h.NodeGroups,
 	})
 	e.StartFunction(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal,
 		UnverifiedCaller: unverified}, nil)

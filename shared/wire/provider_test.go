@@ -1,9 +1,11 @@
 package wire_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/operation"
 	"berth/shared/wire"
+	"berth/shared/wire/access"
+	"berth/shared/wire/transport"
 )
 
 // providerRows keeps capacity providers in memory.
@@ -332,4 +336,40 @@ func TestFargateProvidersAreShown(t *testing.T) {
 	expect(t, "answer", string(answer), `{"capacityProviders":[{"capacityProviderArn":`+
 		`"arn:aws:ecs:eu-west-1:123456789012:capacity-provider/FARGATE_SPOT","name":"FARGATE_SPOT","status":"ACTIVE",`+
 		`"tags":[],"type":"FARGATE_SPOT"}],"failures":[]}`)
+}
+
+// The tags of managed scaling are settings of UpdateCapacityProvider: who may not call that may not
+// change them either.
+func TestScalingTagsNeedTheRightToManageNodeGroups(t *testing.T) {
+	const writer, manager = "arn:aws:iam::123456789012:user/writer", "arn:aws:iam::123456789012:user/manager"
+	var log bytes.Buffer
+	b := newBerth(t, func(o *wire.ServerOptions) {
+		o.Access = &access.Policy{Writers: []string{writer, manager}, NodeGroupManagers: []string{manager}}
+		o.Audit = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	as := func(principal, op, body string) string {
+		_, answer := b.mux.ServeOperation(transport.WithPrincipal(t.Context(), principal), op, []byte(body))
+		return string(answer)
+	}
+	as(manager, "CreateCapacityProvider", createProvider("p", ""))
+	of := `{"resourceArn":"` + account.ARN("capacity-provider", "p") + `",`
+	for _, c := range []struct {
+		name, op, body string
+		needs          bool
+	}{
+		{"Set", "TagResource", of + `"tags":[{"key":"a","value":"b"},{"key":"berth:scale-in-percent","value":"100"}]}`, true},
+		{"Reset", "TagResource", of + `"tags":[{"key":"berth:consolidation","value":""}]}`, true},
+		{"Removed", "UntagResource", of + `"tagKeys":["a","berth:replace-unregistered"]}`, true},
+		{"OfTheirOwn", "TagResource", of + `"tags":[{"key":"team","value":"b"}]}`, false},
+		{"OfTheirOwnRemoved", "UntagResource", of + `"tagKeys":["team"]}`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log.Reset()
+			got := as(writer, c.op, c.body)
+			expect(t, "refused: "+got, strings.Contains(got, "It needs the right to manage node groups"), c.needs)
+			expect(t, "logged: "+log.String(), strings.Contains(log.String(), `"refused through the API" operation=`+
+				c.op+" principal="+writer), c.needs)
+			expect(t, "answer to a manager", as(manager, c.op, c.body), "{}")
+		})
+	}
 }

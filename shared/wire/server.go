@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/berthapi"
 	"berth/shared/wire/ecsapi"
@@ -25,8 +24,6 @@ type ServerOptions struct {
 	// Loopback refuses HTTP requests that a web page could have sent, see
 	// [transport.CheckLoopback].
 	Loopback bool
-	// Access says who may call which operation; nil lets everyone.
-	Access *access.Policy
 	// Bounded bounds how many operations run at once. A Lambda function answers one at a time.
 	Bounded bool
 	// Audit gets a line for each change and each refusal; nil stands for Logger.

@@ -268,7 +268,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	server := i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()},
-			Logger: i.loggerFor("api"), Networks: ec2.Networks{},
+			Logger: i.loggerFor("api"), Networks: ec2.Networks{}, Access: i.options.Access,
 			Resources: ecsapi.Resources{
 				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments,
 				TaskSets: i.API.TaskSets, Tasks: i.API.Tasks,
@@ -281,7 +281,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 			Services: i.API.Services, Loads: i.API.Loads, Rows: i.API.Rows, DeadLetters: i.DeadLetters},
 		NodeGroups: i.API.NodeGroups,
 		// No web page may call, and without credentials everyone who runs programs on this machine.
-		Loopback: true, Access: i.options.Access, Audit: i.options.Audit, Bounded: true,
+		Loopback: true, Audit: i.options.Audit, Bounded: true,
 	}))
 	guard := transport.Guard{Loopback: true, Access: i.options.Access,
 		Audit: cmp.Or(i.options.Audit, i.options.Log), Log: i.loggerFor("api")}

@@ -5,7 +5,8 @@
 // may create, change and delete those, and so the Auto Scaling groups behind them. A principal may
 // be on both lists. docs/security.md says what each right allows.
 //
-// The package sees only operations and principals, never what a request is about. IAM in front of
+// The package sees only operations and principals, never what a request is about: an operation that
+// needs another right for some of its requests asks [Policy.CheckRight]. IAM in front of
 // the function URL identifies the caller, or [Verifier] on the embedded tier. Start reading at
 // [Policy.Check].
 package access

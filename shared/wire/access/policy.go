@@ -52,13 +52,18 @@ type Policy struct {
 // Check returns nil if the principal may call the operation, else an AccessDeniedException that
 // names both. The principal is the ARN of a user or of a role's session.
 func (p *Policy) Check(principal, operation string) error {
+	return p.CheckRight(principal, operation, RightFor(operation))
+}
+
+// CheckRight returns nil if the principal has the right, else an AccessDeniedException that names
+// both and the operation. It is for requests that need more than their operation's own right.
+func (p *Policy) CheckRight(principal, operation string, right Right) error {
 	if p == nil {
 		return nil
 	}
 	if principal == "" {
 		return cluster.Errorf(cluster.CodeAccessDenied, "The request does not say who calls %.100s.", operation)
 	}
-	right := RightFor(operation)
 	if right == Read || matchesAny(p.allowed(right), principal) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	// enforce.
 	PassableRoles []string
 	Enforce       bool
+	// Access says who may call which operation, and change which tags; nil lets everyone.
+	Access *access.Policy
 	// Logger gets a line for each fault that no caller learns of.
 	Logger *slog.Logger
 }
@@ -77,7 +80,7 @@ func Operations(o Options) map[string]awsjson.Operation {
 		(&protectionOperations{refs, r.TaskProtections}).operations(),
 		(&providerOperations{refs, r.CapacityProviders}).operations(),
 		(&accountOperations{refs, r.AccountSettings}).operations(),
-		(&tagOperations{refs, u, r.Tags, r.CapacityProviders, r.Clusters}).operations(),
+		(&tagOperations{refs, u, r.Tags, r.CapacityProviders, r.Clusters, o.Access}).operations(),
 	} {
 		maps.Copy(out, operations)
 	}

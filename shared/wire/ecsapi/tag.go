@@ -15,9 +15,11 @@ import (
 
 	"berth/shared/choice"
 	"berth/shared/cluster"
+	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
+	"berth/shared/wire/transport"
 )
 
 // tagOperations answers the operations on tags. Services, task sets, tasks and capacity providers
@@ -28,6 +30,7 @@ type tagOperations struct {
 	tags      Tagging
 	providers CapacityProviders
 	clusters  Clusters
+	access    *access.Policy
 }
 
 func (o *tagOperations) operations() map[string]awsjson.Operation {
@@ -97,6 +100,9 @@ func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, erro
 		return forwardOperation[ecs.TagResourceInput](o.ecs, "TagResource", nil, nil)(ctx, body)
 	}
 	if arn.Kind == "capacity-provider" {
+		if err := o.checkScaling(ctx, "TagResource", slices.Sorted(maps.Keys(tags))); err != nil {
+			return nil, err
+		}
 		return &ecs.TagResourceOutput{}, o.providers.TagCapacityProvider(ctx, arn.Name, tags, nil)
 	}
 	return &ecs.TagResourceOutput{}, o.tags.TagResource(ctx, arn, tags, nil)
@@ -129,6 +135,9 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 		return forwardOperation[ecs.UntagResourceInput](o.ecs, "UntagResource", nil, nil)(ctx, body)
 	}
 	if arn.Kind == "capacity-provider" {
+		if err := o.checkScaling(ctx, "UntagResource", in.TagKeys); err != nil {
+			return nil, err
+		}
 		return &ecs.UntagResourceOutput{}, o.providers.TagCapacityProvider(ctx, arn.Name, nil, in.TagKeys)
 	}
 	return &ecs.UntagResourceOutput{}, o.tags.TagResource(ctx, arn, nil, in.TagKeys)
@@ -158,6 +167,17 @@ func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) 
 		return nil, err
 	}
 	return &ecs.ListTagsForResourceOutput{Tags: shape.TagShapes(tags)}, nil
+}
+
+// checkScaling refuses to set or remove the tags of managed scaling for a caller without the right
+// to manage node groups: they change what UpdateCapacityProvider, which needs it, would change.
+func (o *tagOperations) checkScaling(ctx context.Context, operation string, keys []string) error {
+	for _, key := range keys {
+		if slices.Contains(cluster.ScalingTags, key) {
+			return o.access.CheckRight(transport.Principal(ctx), operation+" with "+key, access.ManageNodeGroups)
+		}
+	}
+	return nil
 }
 
 // changeableTags returns the tags of Berth's own that can be set and removed on an existing

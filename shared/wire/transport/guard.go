@@ -36,7 +36,8 @@ func (g Guard) Admit(r *http.Request) error {
 	return CheckLoopback(r)
 }
 
-// Run runs an operation if the caller may call it. A panic becomes an error. Faults are logged as
+// Run runs an operation if the caller may call it. The operation itself may refuse a request too,
+// by an AccessDeniedException. A panic becomes an error. Faults are logged as
 // errors, because their callers learn nothing about them; that a client has left is no fault.
 func (g Guard) Run(ctx context.Context, operation string, do func() error) (err error) {
 	log, principal := orDiscard(g.Log), Principal(ctx)
@@ -46,8 +47,13 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 			err = errors.New("panic")
 		}
 	}()
+	defer func() {
+		if cluster.ErrorCode(err) == cluster.CodeAccessDenied {
+			orDiscard(g.Audit).WarnContext(ctx, "refused through the API", "operation", operation,
+				"principal", principal)
+		}
+	}()
 	if err := g.Access.Check(principal, operation); err != nil {
-		orDiscard(g.Audit).WarnContext(ctx, "refused through the API", "operation", operation, "principal", principal)
 		return err
 	}
 	limit := g.Changes
