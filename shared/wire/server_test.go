@@ -656,8 +656,7 @@ func TestForwardedOperations(t *testing.T) {
 				return err
 			},
 			"UntagResource": func() error {
-				_, err := b.UntagResource(ctx, &ecs.UntagResourceInput{ResourceArn: new(account.ARN("cluster",
-					"theirs")), TagKeys: []string{"a"}})
+				_, err := b.UntagResource(ctx, &ecs.UntagResourceInput{ResourceArn: &instance, TagKeys: []string{"a"}})
 				return err
 			},
 			"ListTagsForResource": func() error {
@@ -687,6 +686,17 @@ func TestForwardedOperations(t *testing.T) {
 		expect(t, "described", len(got.Clusters), 1)
 		expect(t, "failures", got.Failures, []types.Failure{{Arn: new(account.ARN("cluster", "theirs")),
 			Reason: new("MISSING")}})
+	})
+	t.Run("TagsOfADeletedCluster", func(t *testing.T) {
+		b := newBerth(t)
+		of := `{"resourceArn":"` + account.ARN("cluster", "gone") + `"`
+		for op, rest := range map[string]string{"ListTagsForResource": "}", "UntagResource": `,"tagKeys":["a"]}`,
+			"TagResource": `,"tags":[{"key":"a","value":"b"}]}`} {
+			_, code, message := b.answered(t, op, of+rest)
+			expect(t, op, code+": "+message, "InvalidParameterException: The specified cluster is inactive. Specify "+
+				"an active cluster and try again.")
+		}
+		expect(t, "calls", len(b.cloud.calls), 0)
 	})
 	t.Run("KeepsServicesFromDeletion", func(t *testing.T) {
 		b := newBerth(t)

@@ -60,7 +60,12 @@ func (o *tagOperations) parseResource(
 		if arn.Cluster == "" {
 			return arn, false, input.Invalid("Long arn format must be used for tagging operations")
 		}
-		return arn, false, o.clusters.CheckManaged(ctx, arn.Cluster)
+		err := o.clusters.CheckManaged(ctx, arn.Cluster)
+		if arn.Kind == "cluster" && cluster.ErrorCode(err) == cluster.CodeClusterNotFound {
+			// ECS's words for a deleted cluster: clients take them as "it is gone".
+			err = input.Invalid("The specified cluster is inactive. Specify an active cluster and try again.")
+		}
+		return arn, false, err
 	case "capacity-provider":
 		return arn, true, nil
 	case "task-set":
