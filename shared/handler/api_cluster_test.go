@@ -1,6 +1,8 @@
 package handler_test
 
 import (
+	"cmp"
+	"fmt"
 	"testing"
 
 	"berth/shared/cluster"
@@ -48,4 +50,46 @@ func TestAPI_ClusterCounts(t *testing.T) {
 		n, _ := w.api.Clusters.ClusterCounts(ctx, "none")
 		return n
 	}(), operation.ClusterCounts{})
+}
+
+// A filter about tasks knows the groups of services, which tasks do not have at ECS.
+func TestAPI_ListInstances(t *testing.T) {
+	w := newWorld(t)
+	ids := w.instances("i", 3, 1024, 8192)
+	w.create("web", "web", 1)
+	w.pump()
+	var of string
+	for _, x := range w.tasks() {
+		of = x.Instance
+	}
+	w.drain(ids[2])
+	w.pump()
+	for _, c := range []struct {
+		name string
+		q    operation.ListInstances
+		want string
+		more bool
+	}{
+		{"OfAService", operation.ListInstances{Filter: "task:group == service:web"}, fmt.Sprint([]string{of}), false},
+		{"OfNone", operation.ListInstances{Filter: "task:group == service:api"}, "[]", false},
+		{"AndAnAttribute", operation.ListInstances{Filter: "task:group == service:web and attribute:none exists"}, "[]",
+			false},
+		{"OfAStatus", operation.ListInstances{Filter: "not(task:group == service:api)",
+			Status: cluster.InstanceDraining}, fmt.Sprint(ids[2:]), false},
+		{"FirstPage", operation.ListInstances{Filter: "task:group != service:api", Limit: 2}, fmt.Sprint(ids[:2]), true},
+		{"SecondPage", operation.ListInstances{Filter: "task:group != service:api", After: ids[1], Limit: 2},
+			fmt.Sprint(ids[2:]), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.q.Cluster, c.q.Limit = prod, cmp.Or(c.q.Limit, 100)
+			got, more, err := w.api.Clusters.ListInstances(ctx, c.q)
+			want(t, "error", err, nil)
+			want(t, "instances", fmt.Sprint(got), c.want)
+			want(t, "another page", more, c.more)
+		})
+	}
+	_, _, err := w.api.Clusters.ListInstances(ctx, operation.ListInstances{Cluster: prod, Filter: "task:group =="})
+	wantCode(t, err, cluster.CodeInvalidParameter, "The filter is not valid")
+	_, _, err = w.api.Clusters.ListInstances(ctx, operation.ListInstances{Cluster: "none", Filter: "task:group exists"})
+	wantCode(t, err, cluster.CodeClusterNotFound, "")
 }

@@ -1,5 +1,7 @@
 package operation
 
+import "berth/shared/cluster"
+
 // ClusterCounts are the tasks and services of a cluster, by launch type.
 type ClusterCounts struct{ EC2, External LaunchTypeCounts }
 
@@ -7,4 +9,13 @@ type ClusterCounts struct{ EC2, External LaunchTypeCounts }
 type LaunchTypeCounts struct {
 	Running, Pending                 int
 	ActiveServices, DrainingServices int
+}
+
+// ListInstances asks for a page of the ids of a cluster's container instances, sorted.
+type ListInstances struct {
+	Cluster string
+	Filter  string                 // in the cluster query language
+	Status  cluster.InstanceStatus // empty: all that are not INACTIVE
+	After   string
+	Limit   int
 }

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -30,7 +31,8 @@ type scheduler struct {
 	lastMade  operation.CreateService
 	lastEdit  operation.UpdateService
 	lastQuery operation.ListTasks
-	told      []string // what the API has made known
+	instances operation.ListInstances // the last list
+	told      []string                // what the API has made known
 	failures  []cluster.Failure
 	deferred  map[string]*operation.Deregistration // by family:revision
 	launches  map[string]operation.TaskLaunch      // of tasks, by id
@@ -353,6 +355,13 @@ func (s *scheduler) note(what ...string) error {
 }
 
 func (s *scheduler) CheckManaged(_ context.Context, name string) error { return s.in(name) }
+
+// ListInstances answers as if every filter held on three instances.
+func (s *scheduler) ListInstances(_ context.Context, q operation.ListInstances) ([]string, bool, error) {
+	s.instances = q
+	ids, more, err := page([]string{"0a", "0b", "0c"}, operation.ListNodeGroups{After: q.After, Limit: q.Limit})
+	return ids, more, cmp.Or(s.in(q.Cluster), err)
+}
 
 func (s *scheduler) ManagedClusters(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.clusters)), nil

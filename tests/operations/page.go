@@ -46,6 +46,8 @@ func newPage(root string, models *servicemodel.Models) (string, error) {
 			return ""
 		case strings.Contains(strings.ToLower(op), "tag"):
 			return "Berth for its own, else ECS"
+		case op == "ListContainerInstances":
+			return "Berth for filters by task, else ECS"
 		case forwarded[op]:
 			return "ECS"
 		}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
 	"berth/shared/handler"
 	"berth/shared/handler/taskstatechange"
 	"berth/shared/observe"
 	"berth/shared/operation"
+	"berth/shared/snapshot"
 	"berth/shared/state"
 )
 
@@ -79,6 +82,34 @@ func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 // its name and must find nothing.
 func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 	return observe.RemoveCluster(ctx, a.State, name)
+}
+
+// ListInstances returns a page of the ids of the container instances that meet the filter; more
+// reports whether there is another page. It knows the tasks by Berth's rows: at ECS no task has the
+// group of its service. A filter that cannot be read is an InvalidParameterException.
+func (a *Clusters) ListInstances(ctx context.Context, q operation.ListInstances) (ids []string, more bool, err error) {
+	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
+		return nil, false, err
+	}
+	filter, err := constraint.ParseQuery(q.Filter)
+	if err != nil {
+		return nil, false, cluster.Errorf(cluster.CodeInvalidParameter, "The filter is not valid: %s", err)
+	}
+	snap, err := snapshot.Load(ctx, a.State, q.Cluster)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, v := range snap.InstancesByIndex() {
+		if v == nil || v.Instance == nil || v.ID <= q.After {
+			continue
+		}
+		listed := v.Status == q.Status || q.Status == "" && !v.IsDeregistered()
+		if listed && filter.Matches(v.Facts()) {
+			ids = append(ids, v.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(len(ids), q.Limit)], len(ids) > q.Limit, nil
 }
 
 // ClusterCounts counts the services and tasks of a cluster. It visits every task, so that the

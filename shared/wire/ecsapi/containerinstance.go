@@ -3,18 +3,21 @@ package ecsapi
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/answer"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 )
 
 // instanceOperations answers the operations on container instances and their attributes. ECS keeps
-// both, so all are forwarded. After a change Berth reads the instances anew.
+// both, so all are forwarded, except for lists by the tasks on the instances. After a change Berth
+// reads the instances anew.
 type instanceOperations struct {
 	input.References
 	ecs      upstream
@@ -24,7 +27,7 @@ type instanceOperations struct {
 func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	u := o.ecs
 	return map[string]awsjson.Operation{
-		"ListContainerInstances": forwardOperation(u, "ListContainerInstances", o.checkListInstances, nil),
+		"ListContainerInstances": o.listInstances,
 		"DescribeContainerInstances": forwardOperation(u, "DescribeContainerInstances", o.checkDescribeInstances,
 			func(_ context.Context, _ *ecs.DescribeContainerInstancesInput, body []byte) ([]byte, error) {
 				return answer.Instances(body)
@@ -65,6 +68,63 @@ func noteInstances[I any](
 		}
 		return answer.Instances(body)
 	}
+}
+
+// taskSubjects is the prefix of the subjects of the cluster query language that are about tasks.
+const taskSubjects = "task:"
+
+// maxListedInstances is how many instances a page has if the caller says nothing (ECS API reference,
+// ListContainerInstances).
+const maxListedInstances = 100
+
+// listInstances answers lists whose filter is about tasks, such as `task:group == service:web`, and
+// forwards all others. ECS cannot evaluate the former: Berth starts the tasks of services by
+// StartTask, so at ECS they have other groups.
+func (o *instanceOperations) listInstances(ctx context.Context, body []byte) (any, error) {
+	var in ecs.ListContainerInstancesInput
+	if err := awsjson.DecodeForwarded(body, &in); err != nil {
+		return nil, err
+	}
+	if strings.Contains(input.Value(in.Filter), taskSubjects) {
+		return awsjson.TypedOperation(o.listByTasks)(ctx, body)
+	}
+	return forwardOperation(o.ecs, "ListContainerInstances", o.checkListInstances, nil)(ctx, body)
+}
+
+// listByTasks answers with a page of the instances that meet a filter about tasks. A page token is
+// good only for the same list.
+func (o *instanceOperations) listByTasks(
+	ctx context.Context, in *ecs.ListContainerInstancesInput,
+) (*ecs.ListContainerInstancesOutput, error) {
+	q := operation.ListInstances{Filter: *in.Filter, Status: cluster.InstanceStatus(in.Status)}
+	var err error
+	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
+		return nil, err
+	}
+	if err = input.CheckOneOf("status", in.Status); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = input.PageSize(in.MaxResults, maxListedInstances); err != nil {
+		return nil, err
+	}
+	list := strings.Join([]string{"container instances of", q.Cluster, string(q.Status), q.Filter}, "\x00")
+	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
+		return nil, err
+	}
+	ids, more, err := o.clusters.ListInstances(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	// An empty list is shown as one, for clients that iterate over it.
+	out := &ecs.ListContainerInstancesOutput{ContainerInstanceArns: []string{}}
+	for _, id := range ids {
+		out.ContainerInstanceArns = append(out.ContainerInstanceArns,
+			o.Account.ARN("container-instance", q.Cluster, id))
+	}
+	if more {
+		out.NextToken = new(input.PageToken(list, ids[len(ids)-1]))
+	}
+	return out, nil
 }
 
 // checkListInstances accepts any filter: it is ECS's to evaluate.

@@ -25,6 +25,9 @@ type Clusters interface {
 	ClusterDeleted(ctx context.Context, name string) error
 	// ClusterCounts counts services and tasks; all counts of an unknown cluster are 0.
 	ClusterCounts(ctx context.Context, name string) (operation.ClusterCounts, error)
+	// ListInstances returns a page of the ids of the instances that meet a filter; more reports
+	// whether there is another page.
+	ListInstances(ctx context.Context, q operation.ListInstances) (ids []string, more bool, err error)
 	// InstancesChanged reads instances anew after their attributes or state were changed here.
 	InstancesChanged(ctx context.Context, clusterName string, ids []string) error
 	// TaskDefinitionChanged records that a revision (family:revision) is no longer ACTIVE at ECS.
