@@ -25,6 +25,11 @@ var commonErrors = []string{
 	"SignatureDoesNotMatch", "UnrecognizedClientException", "InvalidClientTokenId", "ExpiredTokenException",
 }
 
+// unsupported is the error by which Berth refuses what it does not serve. Any operation of the ECS
+// API may answer with it, though some models do not list it: other codes would say that the caller
+// has made a mistake.
+const unsupported = "UnsupportedFeatureException"
+
 // ownMembers are members that Berth takes beyond the models, by operation.
 var ownMembers = map[string][]string{"UpdateNodegroupVersion": {"forceProtected"}}
 
@@ -180,7 +185,7 @@ func (m *Model) checkECS(op string, e Exchange) []string {
 	if answer.Message == nil {
 		return []string{"the error has no message"}
 	}
-	return m.checkError(code, 0)
+	return m.checkError(op, code, 0)
 }
 
 // checkInput checks the body of a request that was carried out.
@@ -195,7 +200,7 @@ func (m *Model) checkInput(op string, body []byte) []string {
 func (m *Model) checkEKS(e Exchange) []string {
 	op := m.FindOperation(e.Method, e.Path)
 	if e.Status != http.StatusOK {
-		return m.checkError(e.ErrorType, e.Status)
+		return m.checkError(op, e.ErrorType, e.Status)
 	}
 	operation, known := m.Operations[op]
 	if !known {
@@ -223,8 +228,9 @@ func queryMembers(s Shape) (names []string) {
 	return names
 }
 
-// checkError checks that a client knows the error's code. In a REST API it goes with a status.
-func (m *Model) checkError(code string, status int) []string {
+// checkError checks that a client knows the error's code from the operation. In a REST API it goes
+// with a status.
+func (m *Model) checkError(op, code string, status int) []string {
 	if slices.Contains(commonErrors, code) {
 		return nil
 	}
@@ -234,6 +240,11 @@ func (m *Model) checkError(code string, status int) []string {
 		return []string{"the error code " + code + " is not in the model"}
 	case status != 0 && s.Error.HTTPStatusCode != 0 && s.Error.HTTPStatusCode != status:
 		return []string{"the error " + code + " has another HTTP status in the model"}
+	}
+	listed := m.Operations[op].Errors
+	isListed := slices.ContainsFunc(listed, func(r Ref) bool { return r.Shape == code })
+	if len(listed) > 0 && !isListed && code != unsupported {
+		return []string{"the error " + code + " is none of " + op + " in the model"}
 	}
 	return nil
 }
