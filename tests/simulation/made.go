@@ -60,7 +60,7 @@ const (
 
 // MadeBugs has the bugs with what finds each of them.
 var MadeBugs = map[MadeBug]string{
-	ForgetsCreation: "is left behind", OldUserData: "is still UPDATING", LosesUserData: "user data",
+	ForgetsCreation: "is left behind", OldUserData: "user data", LosesUserData: "user data",
 	KeepsLabels: "has the label", ForgetsTemplate: "user data", NoMadeNet: "is still",
 }
 
