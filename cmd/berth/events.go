@@ -66,9 +66,7 @@ func (c *eventsCommand) Run(ctx context.Context, s *streams) error {
 		if err := c.printEvents(s.out, fresh[max(0, len(fresh)-limit):]); err != nil || !c.Follow {
 			return err
 		}
-		if err == nil {
-			limit = math.MaxInt
-		}
+		limit = math.MaxInt
 		if err := again.wait(ctx); err != nil {
 			return err
 		}

@@ -30,7 +30,9 @@ func TestFilesAreCreatedBeforeTheWork(t *testing.T) {
 	nowhere := filepath.Join(folder, "no", "file")
 	search := []string{"rebalance", "--instance", writeTestFile(t, "model.txt", reassignModel), "--assignment",
 		writeTestFile(t, "start.txt", reassignStart), "--steps", "5000"}
-	list := []string{"--nodes", writeTestFile(t, "n.csv", packNodeList), "--tasks", writeTestFile(t, "t.csv", packTaskList)}
+	list := []string{
+		"--nodes", writeTestFile(t, "n.csv", packNodeList), "--tasks", writeTestFile(t, "t.csv", packTaskList),
+	}
 	for _, c := range []struct {
 		args    []string
 		flag    string

@@ -55,7 +55,9 @@ func eventsOf(at *[]time.Time) func(w http.ResponseWriter, operation string) boo
 }
 
 // failing lets calls of a fake fail while it is set.
-func failing(is *bool, otherwise func(w http.ResponseWriter, operation string) bool) func(http.ResponseWriter, string) bool {
+func failing(
+	is *bool, otherwise func(w http.ResponseWriter, operation string) bool,
+) func(http.ResponseWriter, string) bool {
 	return func(w http.ResponseWriter, operation string) bool {
 		if *is {
 			w.WriteHeader(http.StatusServiceUnavailable)

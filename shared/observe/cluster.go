@@ -12,8 +12,8 @@ import (
 // because another cluster may be created under the name meanwhile; the directory entry goes last,
 // so that a run that fails in between is repeated. Rows with an expiry are left to it.
 //
-// Node groups that Berth has made are to be deleted with all that they have at AWS: their rows and
-// the directory entry stay until then, and the next sweep removes the cluster once more.
+// Node groups that Berth has made become DELETING. Their rows and the directory entry stay until what
+// they have at AWS has been deleted; then the next sweep removes the rest.
 func RemoveCluster(ctx context.Context, store state.Store, name string) error {
 	meta, entry := state.Key{Cluster: name, Sort: state.PrefixMeta}, state.Entry{Name: name}
 	if _, err := store.Write(ctx, state.Write{Delete: &meta}); err != nil {

@@ -289,7 +289,8 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"TaskSet", "CreateTaskSet",
 		`{"cluster":"prod","service":"sets","taskDefinition":"shop","launchType":"EC2","capacityProviderStrategy":[{"capacityProvider":"p","weight":1}]}`, invalidParameter, "both a launch type and capacity provider strategy"},
 	{"TaskSet", "CreateTaskSet",
-		`{"cluster":"prod","service":"sets","taskDefinition":"shop","capacityProviderStrategy":[{"capacityProvider":"arn:aws:ecs:eu-west-1:210987654321:capacity-provider/p","weight":1}]}`, invalidParameter, "Your account is 123456789012"},
+		`{"cluster":"prod","service":"sets","taskDefinition":"shop","capacityProviderStrategy":[
+			{"capacityProvider":"arn:aws:ecs:eu-west-1:210987654321:capacity-provider/p","weight":1}]}`, invalidParameter, "Your account is 123456789012"},
 	{"TaskSet", "CreateTaskSet",
 		`{"cluster":"prod","service":"sets","taskDefinition":"shop","tags":[{"key":"berth:metrics","value":"a=1"}]}`,
 		invalidParameter, "berth:metrics"},
