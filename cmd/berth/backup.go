@@ -35,15 +35,31 @@ func (b *backupCommand) Run(ctx context.Context, s *streams) error {
 	if b.File == "-" {
 		return write(s.out)
 	}
-	f, err := os.OpenFile(b.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	// The name is free before the long work, and still when that is done.
+	if err := refuseFile(b.File); err != nil {
+		return err
+	}
+	f, err := createWholeFile(b.File)
 	if err != nil {
 		return fmt.Errorf("writing the backup: %w", err)
 	}
-	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(b.File))
+	if err := f.write(func(w io.Writer) error { return errors.Join(write(w), refuseFile(b.File)) }); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(s.out, "Backup written to %s. `berth restore %s` makes a data folder of it.\n", b.File, b.File)
 	return err
+}
+
+// refuseFile is an error if there is a file of the name: a backup never replaces one.
+func refuseFile(name string) error {
+	_, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("writing the backup: %w", err)
+	}
+	return fmt.Errorf("%s exists already: choose another name for the backup, or move it away", name)
 }
 
 // restoreCommand makes a data folder from a backup.

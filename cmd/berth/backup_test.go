@@ -26,8 +26,8 @@ func TestBackupOfSomethingElse(t *testing.T) {
 			if code != 1 || out != "" || !strings.Contains(errs, "of Berth's") && !strings.Contains(errs, "damaged") {
 				t.Errorf("exit code %d, %q, %q", code, out, errs)
 			}
-			if _, err := os.Stat(file); !os.IsNotExist(err) {
-				t.Errorf("the file is left: %v", err)
+			if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) > 0 {
+				t.Errorf("files are left: %v, %v", left, err)
 			}
 		})
 	}
@@ -44,6 +44,10 @@ func TestRestoreIsInterrupted(t *testing.T) {
 	}
 	if code, _, errs := berth("backup", backup, "--data", data); code != 0 {
 		t.Fatalf("backup: exit code %d, %s", code, errs)
+	}
+	if code, _, errs := berth("backup", backup, "--data", data); code != 1 ||
+		!strings.Contains(errs, backup+" exists already") {
+		t.Errorf("over a file: exit code %d, %s", code, errs)
 	}
 	whole, err := os.ReadFile(backup)
 	if err != nil {

@@ -176,7 +176,7 @@ func createWholeFile(path string) (*wholeFile, error) {
 
 // write writes the content, and gives the file its name.
 func (f *wholeFile) write(content func(io.Writer) error) error {
-	err := errors.Join(content(f.temporary), f.temporary.Close())
+	err := errors.Join(content(f.temporary), f.temporary.Sync(), f.temporary.Close())
 	if err == nil {
 		err = os.Rename(f.temporary.Name(), f.path)
 	}

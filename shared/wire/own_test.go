@@ -122,8 +122,10 @@ func TestConfiguration(t *testing.T) {
 		"Unknown":   {`{"nodeBuffer":{}}`, "SerializationException", "nodeBuffer"},
 		"WrongType": {`{"nodeBufferPercentage":{"m":"a"}}`, "SerializationException", "nodeBufferPercentage"},
 		"Unnamed":   {`{"nodeTypes":{"a":{"capacities":{"":1}}}}`, invalidParameter, "1 to 128 characters"},
-		"TooMuch":   {`{}}`, "SerializationException", "more than one"},
-		"Nothing":   {`null`, invalidParameter, "configuration must be given"},
+		"LongName": {`{"nodeTypes":{"` + strings.Repeat("é", 129) + `":{}}}`, invalidParameter,
+			"a name of 1 to 128 characters"},
+		"TooMuch": {`{}}`, "SerializationException", "more than one"},
+		"Nothing": {`null`, invalidParameter, "configuration must be given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBerth(t)

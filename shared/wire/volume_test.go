@@ -16,18 +16,19 @@ import (
 // settings, and is shown as it was given.
 func TestVolumes(t *testing.T) {
 	const role = "arn:aws:iam::123456789012:role/ecsInfrastructure"
+	longest := strings.Repeat("é", 255)
 	tags := []types.EBSTagSpecification{{ResourceType: types.EBSResourceTypeVolume,
 		PropagateTags: types.PropagateTagsService,
 		Tags:          []types.Tag{{Key: new("a"), Value: new("b")}}}}
 	given := []types.ServiceVolumeConfiguration{{Name: new("data"),
 		ManagedEBSVolume: &types.ServiceManagedEBSVolumeConfiguration{
 			RoleArn: new(role), VolumeType: new("gp3"), SizeInGiB: new(int32(20)), Iops: new(int32(3000)),
-			Throughput: new(int32(125)), SnapshotId: new("snap-1"), VolumeInitializationRate: new(int32(100)),
+			Throughput: new(int32(125)), SnapshotId: new(longest), VolumeInitializationRate: new(int32(100)),
 			FilesystemType: types.TaskFilesystemTypeExt4, Encrypted: new(false), KmsKeyId: new("key"),
 			TagSpecifications: tags,
 		}}}
 	want := cluster.Volume{Name: "data", Role: role, Type: "gp3", GiB: 20, IOPS: 3000, Throughput: 125,
-		Snapshot: "snap-1",
+		Snapshot: longest,
 		InitRate: 100, FileSystem: "ext4", Encrypted: new(false), KMSKey: "key",
 		Tags: &cluster.VolumeTags{Propagate: "SERVICE", Own: map[string]string{"a": "b"}}}
 	b := newBerth(t)
@@ -138,6 +139,8 @@ func TestBadVolumes(t *testing.T) {
 		"Size":     {"volume", strings.Replace(volume(""), "20", "16385", 1), "sizeInGiB is 16385"},
 		"IOPS":     {"volume", volume(`,"iops":0`), "iops is 0"},
 		"Rate":     {"volume", volume(`,"throughput":1001`), "throughput is 1001"},
+		"Snapshot": {"volume", volume(`,"snapshotId":"` + strings.Repeat("é", 256) + `"`), "at most 255 characters"},
+		"Key":      {"volume", volume(`,"kmsKeyId":"` + strings.Repeat("é", 2049) + `"`), "at most 2048 characters"},
 		"InitRate": {"volume", volume(`,"volumeInitializationRate":100`), "needs snapshotId"},
 		"Type":     {"volume", volume(`,"volumeType":"gp1"`), "volumeType"},
 		"System":   {"volume", volume(`,"filesystemType":"fat"`), "filesystemType"},

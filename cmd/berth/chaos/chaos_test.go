@@ -142,7 +142,6 @@ func TestMachinesBreak(t *testing.T) {
 	}
 }
 
-// Heal undoes what can be undone, and only where it is asked to.
 // The beginning of an id is enough, if it is of one instance or task only.
 func TestShortenedIDs(t *testing.T) {
 	f := newFleet(t, nil)
@@ -158,11 +157,14 @@ func TestShortenedIDs(t *testing.T) {
 		}
 	}
 	f2 := newFleet(t, nil)
-	if _, err := f2.client.Break(t.Context(), f2.request(chaos.Exit, f2.world().Tasks[0].ID[:12])); err == nil {
-		t.Error("the beginning that all tasks of a service have names one of them")
+	first := f2.world().Tasks[0].ID
+	if _, err := f2.client.Break(t.Context(), f2.request(chaos.Exit, first[:12])); err == nil ||
+		!strings.Contains(err.Error(), "begin with it: "+first) {
+		t.Errorf("the beginning that all tasks of a service have: %v", err)
 	}
 }
 
+// Heal undoes what can be undone, and only where it is asked to.
 func TestHeal(t *testing.T) {
 	f := newFleet(t, nil)
 	f.breaks(f.request(chaos.Disconnect, f.ids[1]))

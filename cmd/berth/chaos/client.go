@@ -86,7 +86,7 @@ func (c *Client) breakInstance(ctx context.Context, r Request, world *World, out
 		}
 	case i == nil:
 		return fmt.Errorf("%s: instance %s is not in cluster %s; berth chaos --list shows those that are%s",
-			r.Kind.Name, r.Target, r.Cluster, choice.DidYouMean(r.Target, world.names(InstanceSubject)))
+			r.Kind.Name, r.Target, r.Cluster, suggest(r.Target, world.names(InstanceSubject)))
 	}
 	out.Instances = append(out.Instances, *i)
 	switch path := "instances/" + i.ID; r.Kind.Name {
@@ -110,7 +110,7 @@ func (c *Client) breakTask(ctx context.Context, r Request, world *World, out *Re
 		}
 	case t == nil:
 		return fmt.Errorf("%s: task %s does not run in cluster %s; berth chaos --list shows those that do%s",
-			r.Kind.Name, r.Target, r.Cluster, choice.DidYouMean(r.Target, world.names(TaskSubject)))
+			r.Kind.Name, r.Target, r.Cluster, suggest(r.Target, world.names(TaskSubject)))
 	}
 	out.Tasks = append(out.Tasks, *t)
 	if i := world.findInstance(t.Instance); i != nil {
@@ -172,7 +172,7 @@ func (c *Client) heal(ctx context.Context, r Request, world *World, out *Result)
 	instance, task := world.findInstance(r.Target), world.findTask(r.Target)
 	if r.Target != "" && instance == nil && task == nil {
 		return fmt.Errorf("%s: %s is neither an instance nor a running task of cluster %s%s", r.Kind.Name, r.Target,
-			r.Cluster, choice.DidYouMean(r.Target, append(world.names(InstanceSubject), world.names(TaskSubject)...)))
+			r.Cluster, suggest(r.Target, append(world.names(InstanceSubject), world.names(TaskSubject)...)))
 	}
 	var failed []error
 	for n := range world.Instances {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"berth/cmd/berth/listing"
+	"berth/shared/choice"
 	"berth/shared/cluster"
 	"berth/shared/sim/ecs"
 )
@@ -116,6 +118,25 @@ func (w *World) names(of Subject) (ids []string) {
 		ids = append(ids, i.ID, i.EC2)
 	}
 	return ids
+}
+
+// suggest continues an error about an id that is of nothing: with the names that begin with it, if there are
+// several, or else with one that is like it.
+func suggest(id string, names []string) string {
+	const most = 3
+	var longer []string
+	for _, name := range names {
+		if listing.IsShortFor(id, name) {
+			longer = append(longer, name)
+		}
+	}
+	switch {
+	case len(longer) < 2:
+		return choice.DidYouMean(id, names)
+	case len(longer) > most:
+		return fmt.Sprintf("; %d begin with it: %s, ...", len(longer), strings.Join(longer[:most], ", "))
+	}
+	return fmt.Sprintf("; %d begin with it: %s", len(longer), strings.Join(longer, ", "))
 }
 
 // busiestInstance returns the machine that runs with the most tasks, the first of equals, or nil.

@@ -30,6 +30,21 @@ func setCredentials(t *testing.T, id, secret string) {
 	}
 }
 
+// An endpoint of the environment that is none is refused by the name of its variable: ECS's own counts first.
+func TestWrongEndpointOfTheEnvironment(t *testing.T) {
+	setCredentials(t, "", "")
+	for _, variable := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_ECS"} {
+		t.Setenv(variable, "localhost:5252")
+		_, err := FindTarget(t.Context(), Endpoint{})
+		if err == nil || !strings.HasPrefix(err.Error(), variable+` is "localhost:5252", expected a URL`) {
+			t.Errorf("%s: %v", variable, err)
+		}
+		if _, err := FindTarget(t.Context(), Endpoint{Endpoint: DefaultEndpoint}); err != nil {
+			t.Errorf("beside --endpoint: %v", err)
+		}
+	}
+}
+
 // Requests are signed wherever credentials are: for lambda to a function URL, else for the API.
 func TestRequestsAreSigned(t *testing.T) {
 	v := access.NewVerifier([]access.Credential{{AccessKeyID: "AKIAANN", SecretAccessKey: "secret", Principal: "ann"}},

@@ -37,7 +37,7 @@ func (e Endpoint) Validate() error {
 	if e.Endpoint == "" {
 		return nil
 	}
-	_, err := parseEndpoint(e.Endpoint)
+	_, err := parseEndpoint("--endpoint", e.Endpoint)
 	return err
 }
 
@@ -75,8 +75,13 @@ func FindTarget(ctx context.Context, e Endpoint) (*Target, error) {
 	if e.Stack != "" {
 		return e.findStack(ctx)
 	}
-	t, err := parseEndpoint(cmp.Or(e.Endpoint, os.Getenv("AWS_ENDPOINT_URL_ECS"), os.Getenv("AWS_ENDPOINT_URL"),
-		DefaultEndpoint))
+	from, text := "--endpoint", cmp.Or(e.Endpoint, DefaultEndpoint)
+	for _, variable := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_ECS"} {
+		if v := os.Getenv(variable); e.Endpoint == "" && v != "" {
+			from, text = variable, v
+		}
+	}
+	t, err := parseEndpoint(from, text)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +91,12 @@ func FindTarget(ctx context.Context, e Endpoint) (*Target, error) {
 	return t, nil
 }
 
-// parseEndpoint returns a target without credentials.
-func parseEndpoint(text string) (*Target, error) {
+// parseEndpoint returns a target without credentials. An error names the flag or the variable that the text is
+// from.
+func parseEndpoint(from, text string) (*Target, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("--endpoint is %q, expected a URL such as %s", text, DefaultEndpoint)
+		return nil, fmt.Errorf("%s is %q, expected a URL such as %s", from, text, DefaultEndpoint)
 	}
 	t := &Target{URL: &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/") + "/"},
 		Host: u.Host}

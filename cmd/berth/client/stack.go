@@ -68,7 +68,7 @@ func targetOf(stack *types.Stack) (*Target, error) {
 		return nil, fmt.Errorf("the stack, which is %s, has no output ApiUrl, expected a complete stack of Berth's "+
 			"template.yaml", stack.StackStatus)
 	}
-	t, err := parseEndpoint(api)
+	t, err := parseEndpoint("ApiUrl", api)
 	if err != nil || !isFunctionURLHost(t.Host) {
 		return nil, fmt.Errorf("the stack's output ApiUrl is %q, expected a function URL", api)
 	}

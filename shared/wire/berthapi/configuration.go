@@ -3,6 +3,7 @@ package berthapi
 import (
 	"context"
 	"encoding/json"
+	"unicode/utf8"
 
 	"berth/shared/cluster"
 	"berth/shared/wire/input"
@@ -85,8 +86,9 @@ type Priorities struct {
 // Bounds of a configuration.
 const (
 	// maxNodeTypes and maxNames bound the node types, and the metrics or properties of one.
-	maxNodeTypes = 100
-	maxNames     = 100 // metrics or properties
+	maxNodeTypes    = 100
+	maxNames        = 100 // metrics or properties
+	maxNodeTypeName = 128 // characters
 	// maxApplications bounds the applications.
 	maxApplications = 1000
 	// maxOwnConfig is in bytes: the row must stay below DynamoDB's 400 KB.
@@ -135,10 +137,11 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 		return nil, input.Invalid("There are %d node types, at most %d are allowed.", len(in.NodeTypes), maxNodeTypes)
 	}
 	for name, t := range in.NodeTypes {
-		if name == "" || len(name) > 128 || len(t.Capacities) > maxNames || len(t.PlacementProperties) > maxNames {
+		if n := utf8.RuneCountInString(name); n == 0 || n > maxNodeTypeName || len(t.Capacities) > maxNames ||
+			len(t.PlacementProperties) > maxNames {
 			return nil,
-				input.Invalid("Node type %.130q must have a name of 1 to 128 characters and at most %d capacities "+
-					"and properties.", name, maxNames)
+				input.Invalid("Node type %.130q must have a name of 1 to %d characters and at most %d capacities "+
+					"and properties.", name, maxNodeTypeName, maxNames)
 		}
 		if out.NodeTypes == nil {
 			out.NodeTypes = map[string]cluster.NodeType{}

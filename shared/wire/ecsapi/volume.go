@@ -122,9 +122,17 @@ func parseVolume(v types.TaskVolumeConfiguration) (out cluster.Volume, err error
 	case out.Type != "" && !slices.Contains(volumeTypes, out.Type):
 		return out, input.Invalid("%s.volumeType is %.60q, %s", member, out.Type,
 			choice.Expected(out.Type, volumeTypes))
-	case len(out.Name) > maxVolumeText || len(out.Snapshot) > maxVolumeText || len(out.KMSKey) > maxVolumeKey:
-		return out, input.Invalid("%s: name and snapshotId have at most %d characters, kmsKeyId %d.", member,
-			maxVolumeText, maxVolumeKey)
+	}
+	for _, text := range []struct {
+		name, given string
+		most        int
+	}{
+		{"name", out.Name, maxVolumeText}, {"snapshotId", out.Snapshot, maxVolumeText},
+		{"kmsKeyId", out.KMSKey, maxVolumeKey},
+	} {
+		if err := input.CheckLength(member+"."+text.name, text.given, text.most); err != nil {
+			return out, err
+		}
 	}
 	out.Tags, err = parseVolumeTags(e.TagSpecifications)
 	return out, err
