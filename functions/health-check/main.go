@@ -1,6 +1,7 @@
-// Command health-check is the Lambda function that reads, each minute, the health of registered
-// tasks in target groups and Cloud Map, and the alarms of deployments in progress. It also reads an
-// alarm when an event reports that it has fired.
+// Command health-check is the Lambda function that reads, each minute, the health of tasks whose containers have
+// health checks, that of registered tasks in target groups and Cloud Map, and the alarms of deployments in progress.
+// It also reads the first health of tasks soon after they have begun to run, and an alarm when an event reports
+// that it has fired.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/cloudwatch"
+	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler"
 	"berth/shared/handler/healthcheck"
 )
@@ -15,9 +17,10 @@ import (
 func main() {
 	e := environment.LoadProcess()
 	h := &healthcheck.Handler{
-		State: e.StateTable(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
+		State: e.StateTable(), ECS: e.ECSClient(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
 		Registries: balancing.NewRegistries(e.AWSConfig()),
-		Alarms:     cloudwatch.NewAlarms(e.AWSConfig()), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
+		Alarms:     cloudwatch.NewAlarms(e.AWSConfig()),
+		Waits:      wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("HEALTH_QUEUE_URL")), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
 		Log:     e.Log,
 		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
 	}

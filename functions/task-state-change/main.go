@@ -5,6 +5,7 @@ package main
 import (
 	"berth/functions/internal/environment"
 	"berth/functions/internal/eventsource"
+	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler"
 	"berth/shared/handler/taskstatechange"
 )
@@ -14,6 +15,7 @@ func main() {
 	h := &taskstatechange.Handler{
 		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
 		Log:     e.Log,
+		Health:  wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("HEALTH_QUEUE_URL")),
 		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
 	}
 	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)

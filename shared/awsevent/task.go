@@ -9,7 +9,7 @@ import (
 )
 
 // taskDetail has the members of ECS's Task that Berth reads. An event's detail has the same form as
-// an answer of DescribeTasks (ECS Developer Guide, "Amazon ECS task state change events").
+// an answer of DescribeTasks, without the health (ECS Developer Guide, "Amazon ECS task state change events").
 type taskDetail struct {
 	TaskARN        string          `json:"taskArn"`
 	ClusterARN     string          `json:"clusterArn"`
@@ -19,7 +19,6 @@ type taskDetail struct {
 	StartedBy      string          `json:"startedBy"`
 	LastStatus     string          `json:"lastStatus"`
 	DesiredStatus  string          `json:"desiredStatus"`
-	HealthStatus   string          `json:"healthStatus"`
 	CPU            string          `json:"cpu"`
 	Memory         string          `json:"memory"`
 	StartedAt      time.Time       `json:"startedAt"`
@@ -84,7 +83,6 @@ func readTask(e *envelope) (any, error) {
 	case d.Version < 1:
 		return nil, malformed(e.DetailType, "version %d", d.Version)
 	}
-	t.Health = cluster.ParseHealth(d.HealthStatus)
 	if err := d.readNames(e, t); err != nil {
 		return nil, err
 	}

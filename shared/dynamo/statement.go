@@ -249,21 +249,28 @@ func claimStatement(c *state.Claim) statement {
 	return e.buildStatement(c.Task)
 }
 
-// observeStatement records a report of ECS if its version is newer, the task has not STOPPED, and
-// the row is not of another ECS task.
+// observeStatement records a report of ECS if it is news, the task has not STOPPED, and the row is not of
+// another ECS task.
 func observeStatement(o *state.Observation) statement {
 	e := newExpressions()
 	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey),
 		e.valuePlaceholder(stringAttribute(state.PrefixTask)))
-	older := fmt.Sprintf("%s < %s", e.namePlaceholder("ve"), e.valuePlaceholder(numberAttribute(o.Version)))
+	ve, version := e.namePlaceholder("ve"), e.valuePlaceholder(numberAttribute(o.Version))
+	news := fmt.Sprintf("%s < %s", ve, version)
 	if o.Version > 0 {
-		older = "(" + e.attributeAbsent("ve") + " OR " + older + ")"
+		news = e.attributeAbsent("ve") + " OR " + news
 	}
-	e.addCondition("%s", older)
+	if o.Version > 0 && o.ReportsHealth() {
+		news += fmt.Sprintf(" OR %s = %s AND (%s OR %s <> %s)", ve, version, e.attributeAbsent("he"),
+			e.namePlaceholder("he"), e.valuePlaceholder(stringAttribute(o.Health.String())))
+	}
+	e.addCondition("(%s)", news)
 	e.requireNotStopped()
 	e.assignAttribute("ve", numberAttribute(o.Version), o.Version == 0)
 	e.assignText("la", string(o.Last))
-	e.assignText("he", o.Health.String())
+	if o.ReportsHealth() {
+		e.assignText("he", o.Health.String())
+	}
 	e.incrementAttribute("rv")
 	if o.ECSID != "" {
 		e.addCondition("(%s OR %s = %s)", e.attributeAbsent("ei"), e.namePlaceholder("ei"),
@@ -285,6 +292,7 @@ func observeStatement(o *state.Observation) statement {
 // assignStopped records how a task ended. The reason for which Berth stopped it is kept.
 func (e *expressions) assignStopped(o *state.Observation) {
 	e.assignTime("so", o.Stopped)
+	e.assignText("he", cluster.UnknownHealth.String())
 	if o.ExitCode == nil {
 		e.remove = append(e.remove, e.namePlaceholder("ex"))
 	} else {

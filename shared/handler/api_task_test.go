@@ -433,7 +433,7 @@ func TestAPI_TaskTags(t *testing.T) {
 	spy := &spyState{Store: w.store}
 	spy.beforeWrite = func(state.Write) error {
 		spy.beforeWrite = nil
-		w.ecs.report(w.ecs.live()[0], func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
+		w.ecs.turn(w.ecs.live()[0], cluster.Healthy)
 		w.pump()
 		return nil
 	}

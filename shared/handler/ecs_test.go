@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 )
 
 var account = cluster.Account{ID: "123456789012", Region: "eu-central-1"}
@@ -40,6 +41,7 @@ type fakeECS struct {
 
 	events [][]byte // not delivered yet
 	mute   bool     // events are lost
+	waits  [][]byte // asked of health-check
 	frozen bool     // agents do nothing
 
 	onStart func(n int, c cluster.StartCall) fault // n counts from 1
@@ -104,10 +106,23 @@ func (e *fakeECS) report(id string, f func(t *cluster.ECSTask)) {
 	t := e.tasks[id]
 	f(t)
 	t.Version++
-	if t.Last == cluster.TaskStopped && t.Stopped.IsZero() {
-		t.Stopped = e.clock.Now()
+	if t.Last == cluster.TaskStopped {
+		t.Health = cluster.UnknownHealth
+		if t.Stopped.IsZero() {
+			t.Stopped = e.clock.Now()
+		}
 	}
 	e.tell(taskEvent(*t))
+}
+
+// turn changes the health of a task. No event says so: health-check is asked to look.
+func (e *fakeECS) turn(id string, health cluster.Health) {
+	e.tasks[id].Health = health
+	body, err := json.Marshal(handler.HealthWait{Cluster: e.tasks[id].Cluster, Tasks: []string{id}})
+	if err != nil {
+		panic(err)
+	}
+	e.waits = append(e.waits, body)
 }
 
 // exit ends a task by itself.
@@ -430,7 +445,7 @@ func taskEvent(t cluster.ECSTask) []byte {
 		"taskArn": account.ARN("task", t.Cluster, t.ID), "clusterArn": account.ARN("cluster", t.Cluster),
 		"taskDefinitionArn": account.ARN("task-definition", t.TaskDefinition),
 		"group":             t.Group, "startedBy": t.StartedBy, "lastStatus": string(t.Last), "desiredStatus": string(t.Desired),
-		"healthStatus": t.Health, "version": t.Version, "cpu": fmt.Sprint(t.Needs.CPU / cluster.CPUUnit),
+		"version": t.Version, "cpu": fmt.Sprint(t.Needs.CPU / cluster.CPUUnit),
 		"memory": fmt.Sprint(t.Needs.Memory), "stopCode": t.StopCode, "stoppedReason": t.Reason, "containers": []object{container},
 	}
 	if t.Instance != "" {

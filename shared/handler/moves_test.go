@@ -476,7 +476,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	want(t, "error", err, nil)
 	w.advance(time.Minute)
 	for _, id := range w.ecs.live() {
-		w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+		w.ecs.turn(id, cluster.Unhealthy)
 	}
 	w.advance(time.Minute)
 	wantEvent(t, w.events("web"), "too many tasks of the cluster appear unhealthy")
@@ -485,7 +485,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	for range 10 {
 		w.advance(time.Minute)
 		for _, id := range w.ecs.live() {
-			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cmp.Or(t.Health, cluster.Healthy) })
+			w.ecs.turn(id, cmp.Or(w.ecs.tasks[id].Health, cluster.Healthy))
 		}
 	}
 	want(t, "tasks where none may be", placed(w.with(cluster.TaskRunning))[ids[0]], 0)

@@ -368,7 +368,7 @@ func TestUpgradeDomainChecksHealth(t *testing.T) {
 		report := func(h cluster.Health) {
 			for _, task := range w.with(cluster.TaskRunning) {
 				if task.Service == "shop" && task.Health != h {
-					w.ecs.report(task.ECSID, func(t *cluster.ECSTask) { t.Health = h })
+					w.ecs.turn(task.ECSID, h)
 				}
 			}
 			w.pump()

@@ -532,12 +532,12 @@ func TestPlacement_ChainIsCutOff(t *testing.T) {
 		w.pump()
 		all := w.ecs.live()
 		for _, id := range all {
-			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
+			w.ecs.turn(id, cluster.Healthy)
 		}
 		w.advance(time.Minute)
 		w.placementAsleep = true
 		for _, id := range all[:11] {
-			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+			w.ecs.turn(id, cluster.Unhealthy)
 		}
 		scaleAndCutOff(w)
 		want(t, "times it was said", said(w, "is not replacing 11 unhealthy tasks"), 1)

@@ -234,13 +234,13 @@ func TestPlacement_WhileMostTasksAreUnhealthy(t *testing.T) {
 			w.create("worker", "web", c.unchecked)
 			w.pump()
 			for _, id := range checked {
-				w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
+				w.ecs.turn(id, cluster.Healthy)
 			}
 			w.pump()
 			want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
 			w.placementAsleep = true
 			for _, id := range checked[:c.unhealthy] {
-				w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+				w.ecs.turn(id, cluster.Unhealthy)
 			}
 			w.pump()
 			w.placementAsleep = false
@@ -624,11 +624,11 @@ func TestPlacement_ManyEvents(t *testing.T) {
 	w.pump()
 	w.placementAsleep = true
 	for n, id := range w.ecs.live() {
-		w.ecs.report(id, func(t *cluster.ECSTask) {
-			if t.Health = cluster.Healthy; n < 60 {
-				t.Health = cluster.Unhealthy
-			}
-		})
+		health := cluster.Healthy
+		if n < 60 {
+			health = cluster.Unhealthy
+		}
+		w.ecs.turn(id, health)
 	}
 	w.pump()
 	w.placementAsleep = false

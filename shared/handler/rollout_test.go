@@ -206,11 +206,11 @@ func TestPlacement_Rollout(t *testing.T) {
 		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "port:1", Desired: new(3)})
 		w.minutes(2)
 		for _, task := range w.with(cluster.TaskRunning) {
-			w.ecs.report(task.ECSID, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
+			w.ecs.turn(task.ECSID, cluster.Healthy)
 		}
 		w.minutes(2)
 		ill := w.with(cluster.TaskRunning)[0]
-		w.ecs.report(ill.ECSID, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+		w.ecs.turn(ill.ECSID, cluster.Unhealthy)
 		w.minutes(5)
 		want(t, "status", w.task(ill.ID).Status(), cluster.TaskStopped)
 		wantCount(t, "tasks", w.with(cluster.TaskRunning), 3)

@@ -22,7 +22,7 @@ func TestPlacement_SaysSinceWhenTasksAreUnhealthy(t *testing.T) {
 	w.advance(time.Minute)
 	report := func(h cluster.Health) {
 		for _, id := range w.ecs.live() {
-			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = h })
+			w.ecs.turn(id, h)
 		}
 		w.pump()
 	}

@@ -31,9 +31,9 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 		t.Last, t.Version, t.Started = cluster.TaskRunning, 3, at(1)
 		return t
 	}
-	unhealthy := func(t cluster.ECSTask) cluster.ECSTask {
+	later := func(t cluster.ECSTask) cluster.ECSTask {
 		t = running(t)
-		t.Version, t.Health = 5, cluster.Unhealthy
+		t.Version = 5
 		return t
 	}
 	stopped := func(t cluster.ECSTask) cluster.ECSTask {
@@ -48,20 +48,19 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 		name   string
 		events []state
 		status cluster.TaskStatus
-		health cluster.Health
 		rev    int64 // 2 before: made and claimed
 	}{
-		{"Running", []state{running}, cluster.TaskRunning, cluster.UnknownHealth, 3},
-		{"PendingSaysNothingNew", []state{pending}, cluster.TaskPending, cluster.UnknownHealth, 2},
-		{"Duplicate", []state{running, running, running}, cluster.TaskRunning, cluster.UnknownHealth, 3},
-		{"Stale", []state{unhealthy, running}, cluster.TaskRunning, cluster.Unhealthy, 3},
-		{"Stopped", []state{running, stopped}, cluster.TaskStopped, cluster.UnknownHealth, 4},
-		{"StoppedFirst", []state{stopped, running, unhealthy}, cluster.TaskStopped, cluster.UnknownHealth, 3},
+		{"Running", []state{running}, cluster.TaskRunning, 3},
+		{"PendingSaysNothingNew", []state{pending}, cluster.TaskPending, 2},
+		{"Duplicate", []state{running, running, running}, cluster.TaskRunning, 3},
+		{"Stale", []state{later, running}, cluster.TaskRunning, 3},
+		{"Stopped", []state{running, stopped}, cluster.TaskStopped, 4},
+		{"StoppedFirst", []state{stopped, running, later}, cluster.TaskStopped, 3},
 		{"NeverLeavesStopped", []state{stopped, func(t cluster.ECSTask) cluster.ECSTask {
 			t = running(t)
 			t.Version = 7
 			return t
-		}}, cluster.TaskStopped, cluster.UnknownHealth, 3},
+		}}, cluster.TaskStopped, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, task := started(t)
@@ -71,7 +70,6 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 			}
 			row := w.task(id)
 			want(t, "status", row.Status(), c.status)
-			want(t, "health", row.Health, c.health)
 			want(t, "writes", row.Rev, c.rev)
 			if row.Last != "" {
 				want(t, "started", row.Started.Time(), at(1))
@@ -120,22 +118,13 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 	})
 }
 
-// ECS is asked before an old event stops tasks.
+// ECS is asked before an old event moves tasks.
 func TestTaskStateChange_OldEvents(t *testing.T) {
 	at := func(when time.Time, event []byte) []byte {
 		return []byte(strings.Replace(string(event), `"time":`, `"time":"`+when.Format(time.RFC3339)+`","was":`, 1))
 	}
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
 		old := age == time.Hour
-		t.Run("UnhealthyTask/"+age.String(), func(t *testing.T) {
-			w, task := started(t)
-			w.ecs.report(task.ID, func(t *cluster.ECSTask) { t.Last, t.Started = cluster.TaskRunning, w.clock.now })
-			sick := *w.ecs.tasks[task.ID]
-			sick.Health, sick.Version = cluster.Unhealthy, sick.Version+1
-			w.ecs.tasks[task.ID].Version += 2
-			w.observe(at(w.clock.now.Add(-age), taskEvent(sick)))
-			want(t, "UNHEALTHY", w.with(cluster.TaskRunning)[0].Health == cluster.Unhealthy, !old)
-		})
 		t.Run("DrainingInstance/"+age.String(), func(t *testing.T) {
 			w, _ := started(t)
 			drains := *w.ecs.instances["i000"]
@@ -235,10 +224,9 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 		e := foreign(w, 100)
 		w.pump()
 		version := w.version()
-		w.ecs.report(e.ID, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
+		w.ecs.report(e.ID, func(*cluster.ECSTask) {})
 		w.pump()
 		want(t, "version", w.version(), version)
-		want(t, "health", w.task(e.ID).Health, cluster.Healthy)
 	})
 	t.Run("AreTriedAgainWhereTheVersionHasMovedOn", func(t *testing.T) {
 		w := newWorld(t)

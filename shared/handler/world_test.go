@@ -16,6 +16,7 @@ import (
 	"berth/shared/handler"
 	"berth/shared/handler/api"
 	"berth/shared/handler/dispatch"
+	"berth/shared/handler/healthcheck"
 	"berth/shared/handler/placement"
 	"berth/shared/handler/taskstatechange"
 	"berth/shared/operation"
@@ -130,6 +131,7 @@ type world struct {
 	placement *placement.Handler
 	dispatch  *dispatch.Handler
 	observer  *taskstatechange.Handler
+	health    *healthcheck.Handler
 	api       *api.Handler
 
 	decide, act []state.Record // not yet delivered
@@ -177,6 +179,8 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 		Telemetry: &handler.Telemetry{}}
 	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings,
 		Telemetry: &handler.Telemetry{}}
+	w.health = &healthcheck.Handler{State: store, ECS: w.ecs, Waits: discarded{}, Clock: clock, Settings: settings,
+		Telemetry: &handler.Telemetry{}}
 	w.api = api.New(api.Dependencies{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
 		w.ids++
 		return fmt.Sprintf("%032x", w.ids)
@@ -184,6 +188,11 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	store.OnRecords(w.stream)
 	return w
 }
+
+// discarded is a queue whose messages nothing gets.
+type discarded struct{}
+
+func (discarded) Send(context.Context, []byte, time.Duration) error { return nil }
 
 func (w *world) newPlacement(environment string, settings handler.Settings) *placement.Handler {
 	return &placement.Handler{State: w.state, Clock: w.clock, Wake: w.wake, Settings: settings,
@@ -279,6 +288,10 @@ func (w *world) round() (busy bool) {
 	if events := w.ecs.events; len(events) > 0 && !w.observerAsleep {
 		busy, w.ecs.events = true, nil
 		w.observe(events...)
+	}
+	if waits := w.ecs.waits; len(waits) > 0 && !w.observerAsleep {
+		busy, w.ecs.waits = true, nil
+		wantCount(w.t, "questions for health again", w.health.HandleMessages(ctx, messages(waits...)), 0)
 	}
 	if records := w.decide; len(records) > 0 && !w.placementAsleep {
 		busy, w.decide = true, nil

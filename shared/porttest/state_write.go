@@ -243,7 +243,7 @@ func testClaimTakesNextAttempt(t *testing.T, s state.Store) {
 }
 
 // testObserveTakesNewerVersion: reports come twice, late and out of order. Only a newer version of
-// the same ECS task changes the row, and nothing does after STOPPED.
+// the same ECS task changes the row, or the same version with another health, and nothing does after STOPPED.
 func testObserveTakesNewerVersion(t *testing.T, s state.Store) {
 	t.Run("Running", func(t *testing.T) { testObserveRunning(t, s) })
 	t.Run("Stopped", func(t *testing.T) { testObserveStopped(t, s) })
@@ -267,7 +267,10 @@ func testObserveRunning(t *testing.T, s state.Store) {
 		{"RowWithoutID", ecs(4, ""), running},
 		{"OfATaskThatShallStop", func(t *cluster.Task) { t.Desired = cluster.TaskStopped }, running},
 		{"RefusesAbsent", nil, nil},
-		{"RefusesDuplicate", ecs(5, "e"), nil},
+		// ECS counts no version for a change of health.
+		{"AnotherHealth", func(t *cluster.Task) { running(t); t.Health = cluster.Unhealthy }, running},
+		{"FirstHealth", func(t *cluster.Task) { running(t); t.Health = cluster.UnknownHealth }, running},
+		{"RefusesDuplicate", running, nil},
 		{"RefusesStale", ecs(6, "e"), nil},
 		// After a StartTask of unknown outcome two ECS tasks can have the same startedBy.
 		{"RefusesOtherTask", ecs(4, "other"), nil},
@@ -280,12 +283,11 @@ func testObserveRunning(t *testing.T, s state.Store) {
 		}}
 	})
 	// A later report may leave out what an earlier one had.
-	t.Run("WithoutIDOrStartKeepsThem", func(t *testing.T) {
+	t.Run("WithoutIDStartOrHealthKeepsThem", func(t *testing.T) {
 		name := uniqueCluster()
 		old := taskRow(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
 		after := taskRow(name, "a", running, withRevision(2), func(t *cluster.Task) {
-			t.Version, t.Health, t.Expires = 6,
-				cluster.UnknownHealth, 7_000_000_000
+			t.Version, t.Expires = 6, 7_000_000_000
 		})
 		expectWrite(t, s, old, after, state.Write{Observe: &state.Observation{Task: state.KeyOf(old), Version: 6,
 			Last: cluster.TaskRunning}})
@@ -298,13 +300,14 @@ func testObserveStopped(t *testing.T, s state.Store) {
 	ended, code := t0.Add(time.Hour), 137
 	stopped := func(t *cluster.Task) {
 		t.Version, t.ECSID, t.Last, t.Stopped, t.Expires = 5, "e", cluster.TaskStopped, cluster.At(ended), 7_000_000_000
-		t.ExitCode = &code
+		t.ExitCode, t.Health = &code, cluster.UnknownHealth
 	}
 	theirs := func(t *cluster.Task) { stopped(t); t.StopCode, t.Reason = "C", "R" }
 	runTaskCases(t, s, []taskCase{
 		{"NeverRan", unchanged, theirs},
-		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, cluster.At(t0) },
-			theirs},
+		{"Ran", func(t *cluster.Task) {
+			t.Version, t.Last, t.Started, t.Health = 4, cluster.TaskRunning, cluster.At(t0), cluster.Healthy
+		}, theirs},
 		// ECS reports "Task stopped by user" for what Berth has stopped.
 		{"KeepsBerthsReason", func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "mine",

@@ -56,7 +56,7 @@ type Claim struct {
 	At      time.Time
 }
 
-// An Observation is what ECS reported of a task. It holds only if Version is above the row's, the
+// An Observation is what ECS reported of a task. It holds only if it is news ([Observation.IsNews]), the
 // row has no other ECS task (its ECSID is empty or the same) and is not STOPPED. What is known only of
 // one attempt to start the task holds while no later one has been claimed.
 type Observation struct {
@@ -65,7 +65,7 @@ type Observation struct {
 	Attempt  int32 // 0 for what is known of the task itself
 	ECSID    string
 	Last     cluster.TaskStatus
-	Health   cluster.Health
+	Health   cluster.Health // unknown, as in events, leaves the row's; a task that has STOPPED has none
 	Started  time.Time
 	Stopped  time.Time
 	StopCode string // stored only if the row has none
@@ -129,10 +129,13 @@ func (c *Claim) apply(t *cluster.Task) bool {
 }
 
 func (o *Observation) apply(t *cluster.Task) bool {
-	if o.Version <= t.Version || t.Last == cluster.TaskStopped || o.isOfAnother(t) {
+	if !o.IsNews(t.Version, t.Health) || t.Last == cluster.TaskStopped || o.isOfAnother(t) {
 		return false
 	}
-	t.Version, t.Last, t.Health = o.Version, o.Last, o.Health
+	t.Version, t.Last = o.Version, o.Last
+	if o.ReportsHealth() {
+		t.Health = o.Health
+	}
 	if o.ECSID != "" {
 		t.ECSID = o.ECSID
 	}
@@ -140,7 +143,7 @@ func (o *Observation) apply(t *cluster.Task) bool {
 		t.Started = cluster.At(o.Started)
 	}
 	if o.Last == cluster.TaskStopped {
-		t.Stopped, t.ExitCode = cluster.At(o.Stopped), o.ExitCode
+		t.Stopped, t.ExitCode, t.Health = cluster.At(o.Stopped), o.ExitCode, cluster.UnknownHealth
 		if t.StopCode == "" {
 			t.StopCode = o.StopCode
 		}
@@ -152,6 +155,18 @@ func (o *Observation) apply(t *cluster.Task) bool {
 		t.Expires = o.Expires
 	}
 	return true
+}
+
+// IsNews reports whether the observation says something that a row of this version and health does not: its
+// version is higher, or it is the same and the health is another. ECS counts no version for a change of health
+// (Amazon ECS API reference, Task).
+func (o *Observation) IsNews(version int64, health cluster.Health) bool {
+	return o.Version > version || o.Version == version && version > 0 && o.ReportsHealth() && o.Health != health
+}
+
+// ReportsHealth reports whether the observation has the health of a task that has not stopped.
+func (o *Observation) ReportsHealth() bool {
+	return o.Health != cluster.UnknownHealth && o.Last != cluster.TaskStopped
 }
 
 // isOfAnother reports whether it was another ECS task that was observed than the row's, or an attempt to

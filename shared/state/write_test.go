@@ -166,6 +166,27 @@ func TestApplyObservation(t *testing.T) {
 			map[string]state.Row{
 				fmt.Sprintf("at version 3, %d reported", version): old})
 	}
+	t.Run("HealthHasNoVersion", func(t *testing.T) {
+		ill := edit(old, func(t *cluster.Task) { t.Last, t.Health = cluster.TaskRunning, cluster.Unhealthy })
+		of := func(version int64, last cluster.TaskStatus, health cluster.Health) state.Write {
+			return see(state.Observation{Version: version, ECSID: "e", Last: last, Health: health})
+		}
+		got, holds := of(3, cluster.TaskRunning, cluster.Healthy).Apply(ill)
+		expect(t, "holds", holds, true)
+		expect(t, "health", got.(*cluster.Task).Health, cluster.Healthy)
+		got, _ = of(4, cluster.TaskRunning, cluster.UnknownHealth).Apply(ill)
+		expect(t, "health after a report without one", got.(*cluster.Task).Health, cluster.Unhealthy)
+		got, _ = of(4, cluster.TaskStopped, cluster.Healthy).Apply(ill)
+		expect(t, "health of a task that has stopped", got.(*cluster.Task).Health, cluster.UnknownHealth)
+		for name, w := range map[string]state.Write{
+			"the same": of(3, cluster.TaskRunning, cluster.Unhealthy), "none": of(3, cluster.TaskRunning, cluster.UnknownHealth),
+			"of an earlier version": of(2, cluster.TaskRunning, cluster.Healthy),
+			"of another task": see(state.Observation{Version: 3, ECSID: "x", Last: cluster.TaskRunning,
+				Health: cluster.Healthy}),
+		} {
+			refuses(t, w, map[string]state.Row{"UNHEALTHY, reported was " + name: ill})
+		}
+	})
 	t.Run("OfAnAttempt", func(t *testing.T) {
 		w := see(state.Observation{Version: 9, Attempt: 2, Last: cluster.TaskStopped, StopCode: cluster.StopRefused})
 		_, holds := w.Apply(edit(old, func(t *cluster.Task) { t.Attempt = 2 }))
@@ -204,6 +225,12 @@ func TestNewestObservationWins(t *testing.T) {
 			}
 		}
 		got, want := row.(*cluster.Task), reports[last-1]
+		if want.Health == cluster.UnknownHealth && want.Last == cluster.TaskRunning {
+			want.Health = got.Health // of an earlier one
+		}
+		if want.Last == cluster.TaskStopped {
+			want.Health = cluster.UnknownHealth
+		}
 		if got.Version != want.Version || got.Last != want.Last || got.Health != want.Health ||
 			got.Started != cluster.At(noon) || got.Stopped != cluster.At(want.Stopped) {
 			t.Fatalf("ends as %+v, the newest says %+v", got, want)

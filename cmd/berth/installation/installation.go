@@ -349,8 +349,9 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 		"health-check": func(string) embedded.Function {
 			const name = "health-check"
 			h := &healthcheck.Handler{
-				State: i.stateFor(name), LoadBalancers: i.AWS.LoadBalancers(), Registries: i.AWS.Registries,
-				Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name), Settings: *i.options.Settings,
+				State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.LoadBalancers(),
+				Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Waits: i.Runtime.Queue("HealthCheckQueue"),
+				Clock: i.clockFor(name), Settings: *i.options.Settings,
 				Log: i.loggerFor(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
@@ -416,7 +417,7 @@ func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
 	return &taskstatechange.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), Clock: i.clockFor(name), Settings: *i.options.Settings,
-		Log: i.loggerFor(name), Decoder: i.eventDecoder(),
+		Log: i.loggerFor(name), Decoder: i.eventDecoder(), Health: i.Runtime.Queue("HealthCheckQueue"),
 	}
 }
 

@@ -13,21 +13,16 @@ import (
 	"berth/shared/state"
 )
 
-// A watchList is what the function remembers of a cluster: the services that watch alarms, as of a
-// placement version. A deployment that begins moves the version, which makes the list stale.
-type watchList struct {
-	version  int64
-	services []string
-}
-
 // minBakeTime is the bake time of alarms that do not say how long they need to notice something. It
 // lasts one round of this function.
 const minBakeTime = time.Minute
 
 // checkAlarms records the alarms of a cluster's deployments in progress. fired limits it to the
 // deployments that watch one of these alarms; nil means all.
-func (h *Handler) checkAlarms(ctx context.Context, name string, fired map[string]*awsevent.Alarm) error {
-	services, err := h.deployingServices(ctx, name)
+func (h *Handler) checkAlarms(
+	ctx context.Context, name string, list *watchList, fired map[string]*awsevent.Alarm,
+) error {
+	services, err := h.deployingServices(ctx, name, list)
 	if err != nil {
 		return err
 	}
@@ -75,23 +70,10 @@ func addFired(
 	return out
 }
 
-// deployingServices returns the services with alarms whose deployment is in progress. It lists all
-// services only if the cluster's placement version has moved since the last time.
-func (h *Handler) deployingServices(ctx context.Context, name string) ([]*cluster.Service, error) {
-	row, err := h.State.Peek(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
-	if err != nil {
-		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
-	}
-	meta, ok := row.(*state.Meta)
-	if !ok || meta == nil {
-		return nil, nil
-	}
-	list := h.watched[name]
-	if list == nil || list.version != meta.Version {
-		return h.relistServices(ctx, name, meta.Version)
-	}
+// deployingServices returns the services with alarms whose deployment is in progress.
+func (h *Handler) deployingServices(ctx context.Context, name string, list *watchList) ([]*cluster.Service, error) {
 	var out []*cluster.Service
-	for _, service := range list.services {
+	for _, service := range list.alarmed {
 		s, err := state.ReadRow[*cluster.Service](ctx, h.State, state.ServiceKey(name, service), "service "+service)
 		if err != nil {
 			return nil, err
@@ -100,47 +82,6 @@ func (h *Handler) deployingServices(ctx context.Context, name string) ([]*cluste
 			out = append(out, s)
 		}
 	}
-	return out, nil
-}
-
-// relistServices lists all services, remembers those with alarms, and lets the alarm watches of all
-// others expire.
-func (h *Handler) relistServices(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
-	services, err := state.ListRows[*cluster.Service](ctx, h.State, state.Prefix(name, state.PrefixService), "services")
-	if err != nil {
-		return nil, err
-	}
-	list, live := &watchList{version: version}, map[string]bool{}
-	var out []*cluster.Service
-	for _, s := range services {
-		if s.Status == cluster.ServiceInactive || !s.Alarms.Enable || len(s.Alarms.Names) == 0 {
-			continue
-		}
-		live[s.Short] = true
-		list.services = append(list.services, s.Name)
-		if isDeploying(s) {
-			out = append(out, s)
-		}
-	}
-	watches, err := state.ListRows[*cluster.AlarmWatch](
-		ctx, h.State, state.Prefix(name, state.PrefixAlarms), "alarm watches")
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range watches {
-		if !live[w.Owner] && w.Expires == 0 {
-			next := *w
-			next.Rev++
-			next.Expires = h.Clock.Now().Add(h.Settings.KeepStopped).Unix()
-			if _, err := h.State.Write(ctx, state.Write{Put: &next}); state.IgnoreConflict(err) != nil {
-				return nil, fmt.Errorf("expiring an alarm watch: %w", err)
-			}
-		}
-	}
-	if h.watched == nil {
-		h.watched = map[string]*watchList{}
-	}
-	h.watched[name] = list
 	return out, nil
 }
 

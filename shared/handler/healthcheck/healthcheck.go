@@ -20,9 +20,11 @@ import (
 // remembers.
 type Handler struct {
 	State         state.Store
+	ECS           handler.ECS
 	LoadBalancers handler.LoadBalancers
 	Registries    handler.Registries
 	Alarms        handler.Alarms
+	Waits         handler.Queue // the function's own: asks again for the first health of tasks
 	Clock         handler.Clock
 	Settings      handler.Settings
 	Decoder       awsevent.Decoder
@@ -30,9 +32,10 @@ type Handler struct {
 	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 
-	rotation  handler.Rotation
-	watched   map[string]*watchList // by cluster
-	retriedAt map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
+	rotation    handler.Rotation
+	watched     map[string]*watchList // by cluster
+	definitions handler.CheckedDefinitions
+	retriedAt   map[string]time.Time // when registrations that failed were last tried again, by cluster and ARN
 }
 
 // RunSchedule checks every cluster until the invocation's time ends. name must be "health".
@@ -41,12 +44,17 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected health", name)}
 	}
 	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
-		return errors.Join(h.checkTargets(ctx, name), h.checkAlarms(ctx, name, nil))
+		failed := h.checkTargets(ctx, name)
+		list, err := h.readWatchList(ctx, name)
+		if err != nil || list == nil {
+			return errors.Join(failed, err)
+		}
+		return errors.Join(failed, h.checkContainers(ctx, name, list), h.checkAlarms(ctx, name, list, nil))
 	})
 }
 
-// HandleMessages handles events of alarms that changed state, and returns the ids of messages to
-// deliver again. An event makes the deployments that watch the alarm be checked at once. It also
+// HandleMessages handles questions for the first health of tasks, and events of alarms that changed state. It
+// returns the ids of messages to deliver again. An event makes the deployments that watch the alarm be checked at once. It also
 // counts by itself: an alarm that fired and is OK again when CloudWatch is asked was in ALARM all
 // the same.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
@@ -54,10 +62,15 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	fired := map[string]*awsevent.Alarm{}
 	var taken []string
 	for _, m := range messages {
+		if w, ok := handler.ParseHealthWait(m.Body); ok {
+			if h.handleHealthWait(ctx, m, w) {
+				retry = append(retry, m.ID)
+			}
+			continue
+		}
 		alarm, err := h.decodeAlarm(m.Body)
 		if err != nil {
-			h.Telemetry.CountDropped(handler.DropKind(err.Reason))
-			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
+			h.countDrop(m, err)
 			continue
 		}
 		taken = append(taken, m.ID)
@@ -66,15 +79,45 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 		}
 	}
 	if len(fired) == 0 {
-		return nil
+		return retry
 	}
 	if err := state.ForEachCluster(ctx, h.State, func(name string) error {
-		return h.checkAlarms(ctx, name, fired)
+		list, err := h.readWatchList(ctx, name)
+		if err != nil || list == nil {
+			return err
+		}
+		return h.checkAlarms(ctx, name, list, fired)
 	}); err != nil {
 		handler.Logger(h.Log).Error("looking at alarms", "error", err)
-		return taken
+		return append(retry, taken...)
 	}
-	return nil
+	return retry
+}
+
+// handleHealthWait handles one question for the first health of tasks, and reports whether it has to be
+// delivered again.
+func (h *Handler) handleHealthWait(ctx context.Context, m state.Message, w handler.HealthWait) (again bool) {
+	err := h.recordFirstHealth(ctx, w)
+	var drop *cluster.Drop
+	switch {
+	case errors.As(err, &drop):
+		h.countDrop(m, drop)
+		return false
+	case err != nil && cluster.PermanentError(err) != nil:
+		handler.Logger(h.Log).Warn("the first health of tasks is left to the schedule", "cluster", w.Cluster,
+			"error", err)
+		return false
+	case err != nil:
+		handler.Logger(h.Log).Error("recording the first health of tasks", "message", m.ID, "cluster", w.Cluster,
+			"receives", m.Receives, "error", err)
+	}
+	return err != nil
+}
+
+// countDrop counts and logs a message that is acknowledged without effect.
+func (h *Handler) countDrop(m state.Message, drop *cluster.Drop) {
+	h.Telemetry.CountDropped(handler.DropKind(drop.Reason))
+	handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", drop.Reason)
 }
 
 // alarmState is the state of an alarm that fails deployments.

@@ -156,7 +156,8 @@ func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECS
 	if t.Last == cluster.TaskStopped && settled {
 		return nil
 	}
-	differs := row == nil || row.ECSID != t.ID || row.Version < t.Version
+	differs := row == nil || row.ECSID != t.ID ||
+		s.NewObservation(state.KeyOf(row), t).IsNews(row.Version, row.Health)
 	// a task without a row is recorded only on an instance that is known
 	if differs && (row != nil || s.Snap.Instances[t.Instance] != nil) {
 		if err := s.announceTasks(ctx); err != nil {

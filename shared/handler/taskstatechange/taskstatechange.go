@@ -2,9 +2,12 @@ package taskstatechange
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"berth/shared/awsevent"
@@ -23,19 +26,23 @@ type Handler struct {
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
 
+	// Health is health-check's queue; nil leaves the first health of tasks to its schedule.
+	Health handler.Queue
+
 	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 
-	rotation handler.Rotation
+	rotation    handler.Rotation
+	definitions handler.CheckedDefinitions
 }
 
 // HandleMessages handles events from the queue and returns the ids of messages to deliver again.
 // Malformed events, and those of unknown kinds, clusters and instances, are counted and dropped.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
-	o := h.newObserver()
+	o, begun := h.newObserver(), map[string][]string{}
 	for _, m := range messages {
-		err := h.handleEvent(ctx, o, m.Body)
+		err := h.handleEvent(ctx, o, m.Body, begun)
 		var drop *cluster.Drop
 		switch {
 		case errors.As(err, &drop):
@@ -52,7 +59,37 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 			retry = append(retry, m.ID)
 		}
 	}
+	h.askForHealth(ctx, begun)
 	return retry
+}
+
+// askForHealth asks health-check for the first health of tasks that have begun to run, by cluster. A question that
+// is lost is made up for by its schedule.
+func (h *Handler) askForHealth(ctx context.Context, begun map[string][]string) {
+	for _, name := range slices.Sorted(maps.Keys(begun)) {
+		for some := range slices.Chunk(begun[name], cluster.DescribeBatch) {
+			body, err := json.Marshal(handler.HealthWait{Cluster: name, Tasks: some})
+			if err == nil {
+				err = h.Health.Send(ctx, body, handler.FirstHealthInterval)
+			}
+			if err != nil {
+				handler.Logger(h.Log).Error("asking for the first health of tasks", "cluster", name, "error", err)
+			}
+		}
+	}
+}
+
+// noteBegun notes a task of Berth's that runs, if its containers have health checks.
+func (h *Handler) noteBegun(ctx context.Context, t *cluster.ECSTask, begun map[string][]string) error {
+	_, ours := cluster.ParseStartedBy(t.StartedBy)
+	if h.Health == nil || !ours || t.Last != cluster.TaskRunning || t.Desired != cluster.TaskRunning {
+		return nil
+	}
+	checked, err := h.definitions.IsChecked(ctx, h.State, t.Cluster, t.TaskDefinition)
+	if checked && !slices.Contains(begun[t.Cluster], t.ID) {
+		begun[t.Cluster] = append(begun[t.Cluster], t.ID)
+	}
+	return err
 }
 
 // countDrop counts and logs a message that is acknowledged without effect.
@@ -67,8 +104,11 @@ func (h *Handler) newObserver() *observe.Observer {
 		Settings: h.Settings.Settings, Log: handler.Logger(h.Log)}
 }
 
-// handleEvent passes the noun in an event's detail on to the observer.
-func (h *Handler) handleEvent(ctx context.Context, o *observe.Observer, body []byte) error {
+// handleEvent passes the noun in an event's detail on to the observer. It adds tasks whose health is asked for
+// to begun, by cluster.
+func (h *Handler) handleEvent(
+	ctx context.Context, o *observe.Observer, body []byte, begun map[string][]string,
+) error {
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
 		return err
@@ -79,7 +119,7 @@ func (h *Handler) handleEvent(ctx context.Context, o *observe.Observer, body []b
 	}
 	switch detail := detail.(type) {
 	case *cluster.ECSTask:
-		return o.RecordTask(ctx, *detail)
+		return errors.Join(o.RecordTask(ctx, *detail), h.noteBegun(ctx, detail, begun))
 	case *awsevent.Load:
 		return observe.GatherLoads(ctx, h.State, h.Clock, detail.Cluster, []cluster.LoadReport{detail.LoadReport})
 	case *cluster.Instance:
@@ -102,17 +142,6 @@ func (h *Handler) currentDetail(ctx context.Context, e awsevent.Event) (any, err
 		return e.Detail, nil
 	}
 	switch d := e.Detail.(type) {
-	case *cluster.ECSTask:
-		if d.Health != cluster.Unhealthy || d.Last == cluster.TaskStopped {
-			break
-		}
-		got, err := h.ECS.DescribeTasks(ctx, d.Cluster, []string{d.ID})
-		switch {
-		case err != nil && cluster.PermanentError(err) == nil:
-			return nil, fmt.Errorf("describing task %s: %w", d.ID, err)
-		case len(got) > 0:
-			return &got[0], nil
-		}
 	case *cluster.Instance:
 		if d.IsAvailable() || d.IsDeregistered() {
 			break

@@ -298,18 +298,22 @@ func (e *agents) sendReport(t *task, r report, now time.Time) {
 	e.applyReport(t, r, now)
 }
 
-// applyReport changes what ECS knows of a task, and emits the event. No task that ECS holds STOPPED
+// applyReport changes what ECS knows of a task, and emits the event. A change of health counts no version and
+// emits none (Amazon ECS developer guide, task state change events). No task that ECS holds STOPPED
 // is ever reported again: deregister, which stops tasks without their agent, drops the agent's
 // unsent reports.
 func (e *agents) applyReport(t *task, r report, now time.Time) {
+	if r.Last == "" {
+		t.Health = r.Health
+		e.kernel.SaveRow(t)
+		return
+	}
 	t.Version++
 	switch r.Last {
 	case cluster.TaskRunning:
 		t.Last, t.Started = cluster.TaskRunning, r.At
 	case cluster.TaskStopped:
 		e.recordTaskStop(t, r, now)
-	default:
-		t.Health = r.Health
 	}
 	e.kernel.SaveRow(t)
 	e.emitTask(t, now)

@@ -22,6 +22,10 @@ import (
 //	}
 func (e *tables) emitTask(t *task, now time.Time) {
 	d := t.describe(e.kernel.Account)
+	d.HealthStatus = ""
+	for n := range d.Containers {
+		d.Containers[n].HealthStatus = ""
+	}
 	e.emitChange("ECS Task State Change", *d.TaskArn, t.Version, now, appendAPIValue(nil, reflect.ValueOf(d)))
 }
 
