@@ -73,8 +73,8 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 	}
 	o := installation.Options{
 		Account: cluster.Account{ID: u.Account, Region: u.Region}, Seed: u.Seed, Log: log,
-		// On AWS a batch window saves invocations. Here they cost nothing.
-		Parameters: map[string]string{"BatchWindow": "0"},
+		// On AWS a batch window and a longer interval save invocations. Here they cost nothing.
+		Parameters: map[string]string{"BatchWindow": "0", "HealthCheckInterval": "rate(10 seconds)"},
 	}
 	if u.Credentials != "" {
 		var err error

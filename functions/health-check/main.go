@@ -9,7 +9,6 @@ import (
 	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/cloudwatch"
-	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler"
 	"berth/shared/handler/healthcheck"
 )
@@ -18,11 +17,9 @@ func main() {
 	e := environment.LoadProcess()
 	h := &healthcheck.Handler{
 		State: e.StateTable(), ECS: e.ECSClient(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
-		Registries: balancing.NewRegistries(e.AWSConfig()),
-		Alarms:     cloudwatch.NewAlarms(e.AWSConfig()),
-		Waits:      wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("HEALTH_QUEUE_URL")), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
-		Log:     e.Log,
-		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
+		Registries: balancing.NewRegistries(e.AWSConfig()), Alarms: cloudwatch.NewAlarms(e.AWSConfig()),
+		Clock: environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log, Decoder: e.EventDecoder(),
+		Telemetry: &handler.Telemetry{},
 	}
 	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

@@ -308,13 +308,16 @@ func (s *section) readScheduleSource() ScheduleSource {
 	return ScheduleSource{Every: s.readScheduleRate("ScheduleExpression"), Schedule: input["schedule"]}
 }
 
-// readScheduleRate reads rate(N UNIT) with minutes, hours or days. Cron expressions are not known.
+// readScheduleRate reads rate(N UNIT) with minutes, hours or days, and with seconds, which AWS does not have.
+// Cron expressions are not known.
 func (s *section) readScheduleRate(key string) time.Duration {
 	text := s.textValue(key)
 	var n int
 	var unit string
 	if _, err := fmt.Sscanf(text, "rate(%d %s", &n, &unit); err == nil && n > 0 {
 		switch unit {
+		case "seconds)":
+			return time.Duration(n) * time.Second
 		case "minute)", "minutes)":
 			return time.Duration(n) * time.Minute
 		case "hour)", "hours)":

@@ -71,6 +71,8 @@ func TestShippedTemplateConnectsEveryFunction(t *testing.T) {
 	short := shipped(t, map[string]string{"BatchSize": "7", "BatchWindow": "0",
 		"HealthCheckInterval": "rate(5 minutes)"})
 	equal(t, "interval", short.Functions["health-check"].Schedules[0].Every, 5*time.Minute)
+	shorter := shipped(t, map[string]string{"HealthCheckInterval": "rate(10 seconds)"})
+	equal(t, "interval of berth up", shorter.Functions["health-check"].Schedules[0].Every, 10*time.Second)
 	equal(t, "batching", short.Functions["placement"].Streams[0].Batching,
 		embedded.Batching{BatchSize: 7, Partial: true})
 }

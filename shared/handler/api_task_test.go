@@ -430,10 +430,11 @@ func TestAPI_TaskTags(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
 	r := w.run(t, operation.SubmitTasks{Tags: map[string]string{"a": "1"}})
+	version := w.task(r.Tasks[0]).Version
 	spy := &spyState{Store: w.store}
 	spy.beforeWrite = func(state.Write) error {
 		spy.beforeWrite = nil
-		w.ecs.turn(w.ecs.live()[0], cluster.Healthy)
+		w.ecs.report(w.ecs.live()[0], func(*cluster.ECSTask) {})
 		w.pump()
 		return nil
 	}
@@ -446,7 +447,7 @@ func TestAPI_TaskTags(t *testing.T) {
 	if err != nil || len(got) != 1 || got["b"] != "2" {
 		t.Fatalf("tags %v, %v", got, err)
 	}
-	want(t, "health", w.task(r.Tasks[0]).Health, cluster.Healthy)
+	want(t, "version reported meanwhile", w.task(r.Tasks[0]).Version, version+1)
 	wantCode(t, w.api.Tags.TagResource(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter,
 		"not found")
 }

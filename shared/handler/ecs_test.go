@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
 )
 
 var account = cluster.Account{ID: "123456789012", Region: "eu-central-1"}
@@ -41,7 +40,7 @@ type fakeECS struct {
 
 	events [][]byte // not delivered yet
 	mute   bool     // events are lost
-	waits  [][]byte // asked of health-check
+	turned []string // tasks whose health has changed
 	frozen bool     // agents do nothing
 
 	onStart func(n int, c cluster.StartCall) fault // n counts from 1
@@ -58,6 +57,9 @@ type fakeECS struct {
 	starts   []cluster.StartCall
 	stops    []string
 	describe int // calls of DescribeInstances
+
+	describedTasks  []int        // in each call of DescribeTasks
+	onDescribeTasks func() error // before it answers
 }
 
 type delayedStart struct {
@@ -115,14 +117,10 @@ func (e *fakeECS) report(id string, f func(t *cluster.ECSTask)) {
 	e.tell(taskEvent(*t))
 }
 
-// turn changes the health of a task. No event says so: health-check is asked to look.
+// turn changes the health of a task. No event says so.
 func (e *fakeECS) turn(id string, health cluster.Health) {
 	e.tasks[id].Health = health
-	body, err := json.Marshal(handler.HealthWait{Cluster: e.tasks[id].Cluster, Tasks: []string{id}})
-	if err != nil {
-		panic(err)
-	}
-	e.waits = append(e.waits, body)
+	e.turned = append(e.turned, id)
 }
 
 // exit ends a task by itself.
@@ -316,6 +314,12 @@ func (e *fakeECS) ListTasks(_ context.Context, f cluster.TaskFilter) ([]string, 
 func (e *fakeECS) DescribeTasks(_ context.Context, clusterName string, ids []string) ([]cluster.ECSTask, error) {
 	if len(ids) == 0 || len(ids) > 100 {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "%d tasks", len(ids))
+	}
+	e.describedTasks = append(e.describedTasks, len(ids))
+	if e.onDescribeTasks != nil {
+		if err := e.onDescribeTasks(); err != nil {
+			return nil, err
+		}
 	}
 	var out []cluster.ECSTask
 	for _, id := range ids {

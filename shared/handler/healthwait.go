@@ -3,22 +3,23 @@ package handler
 import (
 	"encoding/json"
 	"time"
+
+	"berth/shared/state"
 )
 
-// A HealthWait asks health-check for the first health of tasks that have begun to run: ECS reports none by
-// event. task-state-change sends it, and health-check sends it again for those that have none yet.
+// A HealthWait asks health-check for the first health of tasks that have begun to run: ECS reports none by event.
+// task-state-change sends it with each of [FirstHealthDelays].
 type HealthWait struct {
-	Cluster string   `json:"cluster"`
-	Tasks   []string `json:"tasks"`   // ids of ECS, at most cluster.DescribeBatch
-	Attempt int      `json:"attempt"` // how often ECS was asked before
+	Cluster string `json:"cluster"`
+	// Tasks, at most cluster.DescribeBatch, are named by owner and derived id, which leads to the row or to
+	// its alias.
+	Tasks []state.TaskRef `json:"tasks"`
 }
 
-// FirstHealthInterval is how often ECS is asked for the first health of tasks, FirstHealthAttempts how many
-// times. Afterwards they are asked about on health-check's schedule, as all others.
-const (
-	FirstHealthInterval = 10 * time.Second
-	FirstHealthAttempts = 6
-)
+// FirstHealthDelays are how long after their start ECS is asked for the first health of tasks. Most health checks
+// pass after their interval, 30 s by default, and agents report health every 20 s. Afterwards tasks are asked
+// about on health-check's schedule.
+var FirstHealthDelays = []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second}
 
 // ParseHealthWait reads a HealthWait; false for any other message. Events of EventBridge have a detail-type.
 func ParseHealthWait(body []byte) (w HealthWait, ok bool) {

@@ -179,7 +179,7 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 		Telemetry: &handler.Telemetry{}}
 	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings,
 		Telemetry: &handler.Telemetry{}}
-	w.health = &healthcheck.Handler{State: store, ECS: w.ecs, Waits: discarded{}, Clock: clock, Settings: settings,
+	w.health = &healthcheck.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings,
 		Telemetry: &handler.Telemetry{}}
 	w.api = api.New(api.Dependencies{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
 		w.ids++
@@ -188,11 +188,6 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	store.OnRecords(w.stream)
 	return w
 }
-
-// discarded is a queue whose messages nothing gets.
-type discarded struct{}
-
-func (discarded) Send(context.Context, []byte, time.Duration) error { return nil }
 
 func (w *world) newPlacement(environment string, settings handler.Settings) *placement.Handler {
 	return &placement.Handler{State: w.state, Clock: w.clock, Wake: w.wake, Settings: settings,
@@ -289,9 +284,9 @@ func (w *world) round() (busy bool) {
 		busy, w.ecs.events = true, nil
 		w.observe(events...)
 	}
-	if waits := w.ecs.waits; len(waits) > 0 && !w.observerAsleep {
-		busy, w.ecs.waits = true, nil
-		wantCount(w.t, "questions for health again", w.health.HandleMessages(ctx, messages(waits...)), 0)
+	if turned := w.ecs.turned; len(turned) > 0 && !w.observerAsleep {
+		busy, w.ecs.turned = true, nil
+		w.looks()
 	}
 	if records := w.decide; len(records) > 0 && !w.placementAsleep {
 		busy, w.decide = true, nil
@@ -303,6 +298,15 @@ func (w *world) round() (busy bool) {
 		w.acts(w.dispatch, records)
 	}
 	return busy
+}
+
+// looks lets health-check ask for the health of all tasks of services whose task definition has a health check.
+// A world without load balancers has no registrations to ask about.
+func (w *world) looks() {
+	w.t.Helper()
+	if err := w.health.RunSchedule(ctx, "health"); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) decides(p *placement.Handler, records []state.Record) {

@@ -71,7 +71,7 @@ var wildcards = []string{
 	"DispatchRole.DescribeGroups",
 	"DispatchRole.DescribeTargetGroups", "DispatchRole.ListTasks", "DispatchRole.Protect",
 	"DispatchRole.Stream", "DispatchRole.TagTasks", "DispatchRole.TargetGroups", "DispatchRole.Tasks",
-	"HealthCheckRole.CloudMap", "HealthCheckRole.Look",
+	"HealthCheckRole.CloudMap", "HealthCheckRole.DescribeTasks", "HealthCheckRole.Look",
 	"ManagedScalingRole.Alarms", "ManagedScalingRole.Describe", "ManagedScalingRole.Groups",
 	"ManagedScalingRole.Instances", "ManagedScalingRole.ListTasks", "ManagedScalingRole.Metric",
 	"ManagedScalingRole.TagGroups",

@@ -350,9 +350,9 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 			const name = "health-check"
 			h := &healthcheck.Handler{
 				State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.LoadBalancers(),
-				Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Waits: i.Runtime.Queue("HealthCheckQueue"),
-				Clock: i.clockFor(name), Settings: *i.options.Settings,
-				Log: i.loggerFor(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+				Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name),
+				Settings: *i.options.Settings, Log: i.loggerFor(name),
+				Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},

@@ -2,7 +2,6 @@ package healthcheck
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,46 +51,53 @@ func (h *Handler) recordContainers(
 	var failed []error
 	for _, t := range got {
 		row := running[t.ID]
-		isNews := row != nil && o.NewObservation(state.KeyOf(row), t).IsNews(row.Version, row.Health)
-		if isNews && (t.Health != cluster.UnknownHealth || t.Last == cluster.TaskStopped) {
+		switch {
+		case row == nil || !o.NewObservation(state.KeyOf(row), t).IsNews(row.Version, row.Health):
+		case t.Last == cluster.TaskStopped:
 			failed = append(failed, cluster.IgnoreDrop(o.RecordTask(ctx, t)))
+		case t.Health != cluster.UnknownHealth:
+			_, err := o.RecordReport(ctx, state.KeyOf(row), t)
+			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// recordFirstHealth records the health of tasks that have begun to run, and asks again soon for those that have
-// none yet. If that question is lost, the schedule finds those of services.
+// recordFirstHealth records the health of tasks that have begun to run, unless their rows say it already.
 func (h *Handler) recordFirstHealth(ctx context.Context, w handler.HealthWait) error {
 	if len(w.Tasks) > cluster.DescribeBatch {
 		return &cluster.Drop{Reason: fmt.Sprintf("%d tasks, expected at most %d", len(w.Tasks), cluster.DescribeBatch)}
 	}
-	got, err := h.ECS.DescribeTasks(ctx, w.Cluster, w.Tasks)
-	if err != nil {
-		return fmt.Errorf("describing %d tasks of cluster %s: %w", len(w.Tasks), w.Cluster, err)
-	}
-	o := h.newObserver()
-	next := handler.HealthWait{Cluster: w.Cluster, Attempt: w.Attempt + 1}
-	var failed []error
-	for _, t := range got {
-		switch {
-		case t.Health != cluster.UnknownHealth || t.Last == cluster.TaskStopped:
-			failed = append(failed, cluster.IgnoreDrop(o.RecordTask(ctx, t)))
-		case t.Desired == cluster.TaskRunning:
-			next.Tasks = append(next.Tasks, t.ID)
+	running := map[string]*cluster.Task{}
+	var ids []string
+	for _, ref := range w.Tasks {
+		row, err := h.findTask(ctx, w.Cluster, ref)
+		if err != nil {
+			return err
+		}
+		if row != nil && row.Health == cluster.UnknownHealth && !row.HasEnded() && row.ECSID != "" {
+			running[row.ECSID] = row
+			ids = append(ids, row.ECSID)
 		}
 	}
-	if err := errors.Join(append(failed, o.State.Flush(ctx))...); err != nil {
-		return err
-	}
-	if len(next.Tasks) == 0 || next.Attempt >= handler.FirstHealthAttempts {
+	if len(ids) == 0 {
 		return nil
 	}
-	body, err := json.Marshal(next)
-	if err != nil {
-		return err
+	o := h.newObserver()
+	return errors.Join(h.recordContainers(ctx, o, w.Cluster, ids, running), o.State.Flush(ctx))
+}
+
+// findTask returns the row of a task, directly or through its alias; nil if there is none.
+func (h *Handler) findTask(ctx context.Context, name string, ref state.TaskRef) (*cluster.Task, error) {
+	row, err := state.ReadRow[*cluster.Task](ctx, h.State, state.TaskKey(name, ref.Owner, ref.ID), "task "+ref.ID)
+	if row != nil || err != nil {
+		return row, err
 	}
-	return cluster.Wrap(h.Waits.Send(ctx, body, handler.FirstHealthInterval), "asking again for the health of tasks")
+	alias, err := state.ReadRow[*state.Alias](ctx, h.State, state.AliasKey(name, ref.ID), "the alias of task "+ref.ID)
+	if alias == nil || err != nil {
+		return nil, err
+	}
+	return state.ReadRow[*cluster.Task](ctx, h.State, state.TaskKey(name, alias.Owner, alias.ID), "task "+alias.ID)
 }
 
 func (h *Handler) newObserver() *observe.Observer {

@@ -24,7 +24,6 @@ type Handler struct {
 	LoadBalancers handler.LoadBalancers
 	Registries    handler.Registries
 	Alarms        handler.Alarms
-	Waits         handler.Queue // the function's own: asks again for the first health of tasks
 	Clock         handler.Clock
 	Settings      handler.Settings
 	Decoder       awsevent.Decoder
@@ -54,8 +53,8 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 }
 
 // HandleMessages handles questions for the first health of tasks, and events of alarms that changed state. It
-// returns the ids of messages to deliver again. An event makes the deployments that watch the alarm be checked at once. It also
-// counts by itself: an alarm that fired and is OK again when CloudWatch is asked was in ALARM all
+// returns the ids of messages to deliver again. An event makes the deployments that watch the alarm be checked at
+// once. It also counts by itself: an alarm that fired and is OK again when CloudWatch is asked was in ALARM all
 // the same.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))

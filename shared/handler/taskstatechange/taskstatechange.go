@@ -40,7 +40,7 @@ type Handler struct {
 // Malformed events, and those of unknown kinds, clusters and instances, are counted and dropped.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
-	o, begun := h.newObserver(), map[string][]string{}
+	o, begun := h.newObserver(), begunTasks{}
 	for _, m := range messages {
 		err := h.handleEvent(ctx, o, m.Body, begun)
 		var drop *cluster.Drop
@@ -63,14 +63,19 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	return retry
 }
 
-// askForHealth asks health-check for the first health of tasks that have begun to run, by cluster. A question that
-// is lost is made up for by its schedule.
-func (h *Handler) askForHealth(ctx context.Context, begun map[string][]string) {
+// begunTasks are tasks with health checks that have begun to run, by cluster.
+type begunTasks map[string][]state.TaskRef
+
+// askForHealth asks health-check for the first health of tasks. A question that is lost is made up for by its
+// schedule.
+func (h *Handler) askForHealth(ctx context.Context, begun begunTasks) {
 	for _, name := range slices.Sorted(maps.Keys(begun)) {
 		for some := range slices.Chunk(begun[name], cluster.DescribeBatch) {
 			body, err := json.Marshal(handler.HealthWait{Cluster: name, Tasks: some})
-			if err == nil {
-				err = h.Health.Send(ctx, body, handler.FirstHealthInterval)
+			for _, delay := range handler.FirstHealthDelays {
+				if err == nil {
+					err = h.Health.Send(ctx, body, delay)
+				}
 			}
 			if err != nil {
 				handler.Logger(h.Log).Error("asking for the first health of tasks", "cluster", name, "error", err)
@@ -80,14 +85,15 @@ func (h *Handler) askForHealth(ctx context.Context, begun map[string][]string) {
 }
 
 // noteBegun notes a task of Berth's that runs, if its containers have health checks.
-func (h *Handler) noteBegun(ctx context.Context, t *cluster.ECSTask, begun map[string][]string) error {
-	_, ours := cluster.ParseStartedBy(t.StartedBy)
+func (h *Handler) noteBegun(ctx context.Context, t *cluster.ECSTask, begun begunTasks) error {
+	short, ours := cluster.ParseStartedBy(t.StartedBy)
 	if h.Health == nil || !ours || t.Last != cluster.TaskRunning || t.Desired != cluster.TaskRunning {
 		return nil
 	}
 	checked, err := h.definitions.IsChecked(ctx, h.State, t.Cluster, t.TaskDefinition)
-	if checked && !slices.Contains(begun[t.Cluster], t.ID) {
-		begun[t.Cluster] = append(begun[t.Cluster], t.ID)
+	ref := state.TaskRef{Owner: short, ID: cluster.TaskID(t.StartedBy, t.Instance)}
+	if checked && !slices.Contains(begun[t.Cluster], ref) {
+		begun[t.Cluster] = append(begun[t.Cluster], ref)
 	}
 	return err
 }
@@ -105,10 +111,8 @@ func (h *Handler) newObserver() *observe.Observer {
 }
 
 // handleEvent passes the noun in an event's detail on to the observer. It adds tasks whose health is asked for
-// to begun, by cluster.
-func (h *Handler) handleEvent(
-	ctx context.Context, o *observe.Observer, body []byte, begun map[string][]string,
-) error {
+// to begun.
+func (h *Handler) handleEvent(ctx context.Context, o *observe.Observer, body []byte, begun begunTasks) error {
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
 		return err
