@@ -25,7 +25,7 @@ invoke: ## have a function handle an event with its state, without Docker: EVENT
 
 deploy: ## build for AWS and deploy with the sam CLI; it asks six questions the first time
 	@go build -o .cache/bin/ask ./infra/ask && .cache/bin/ask samconfig.local.toml
-	CGO_ENABLED=0 GOFLAGS="$(LAMBDA_GOFLAGS)" sam build
+	CGO_ENABLED=0 GOFLAGS="$(LAMBDA_GOFLAGS)" sam build --config-file "$(CURDIR)/samconfig.local.toml"
 	sam deploy --config-file "$(CURDIR)/samconfig.local.toml"
 
 destroy: ## remove what make deploy made; the table stays, by its DeletionPolicy

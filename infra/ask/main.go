@@ -56,7 +56,7 @@ func questions() []question {
 	none := func([]string) string { return "" }
 	return []question{
 		{"", "Name of the CloudFormation stack", func([]string) string { return "berth" },
-			regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]{0,127}$`), "a letter, then letters, digits and hyphens"},
+			regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]{0,51}$`), "a letter, then letters, digits and hyphens, 52 characters at most"},
 		{"", "AWS Region", func([]string) string {
 			return cmp.Or(os.Getenv("AWS_REGION"),
 				os.Getenv("AWS_DEFAULT_REGION"))
@@ -117,19 +117,20 @@ func configuration(answers []string) string {
 			overrides = append(overrides, q.parameter+"="+strconv.Quote(answers[n]))
 		}
 	}
-	text := fmt.Sprintf(`version = 0.1
+	// sam build needs the parameters, too: one of them is the processor architecture.
+	given := ""
+	if len(overrides) > 0 {
+		given = fmt.Sprintf("parameter_overrides = %q\n", strings.Join(overrides, " "))
+	}
+	return fmt.Sprintf(`version = 0.1
 
 [default.global.parameters]
 stack_name = %q
 region = %q
-
+%s
 [default.deploy.parameters]
 capabilities = "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND"
 confirm_changeset = true
 resolve_s3 = true
-`, answers[stackAnswer], answers[regionAnswer])
-	if len(overrides) > 0 {
-		text += fmt.Sprintf("parameter_overrides = %q\n", strings.Join(overrides, " "))
-	}
-	return text
+`, answers[stackAnswer], answers[regionAnswer], given)
 }

@@ -46,13 +46,13 @@ resolve_s3 = true
 `, []string{"", "", "", "", "", ""}},
 		{"Own", `stack_name = "prod"
 region = "us-west-2"
+parameter_overrides = "WriterArns=\"` + deployer + "," + ci + `\" NodeGroupManagerArns=\"` + deployer + "," + ci +
+			`\" NodeRoleArns=\"` + deployer + `\""
 
 [default.deploy.parameters]
 capabilities = "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND"
 confirm_changeset = true
 resolve_s3 = true
-parameter_overrides = "WriterArns=\"` + deployer + "," + ci + `\" NodeGroupManagerArns=\"` + deployer + "," + ci +
-			`\" NodeRoleArns=\"` + deployer + `\""
 `, []string{"prod", "us-west-2", deployer + ", " + ci, "", "", deployer}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -71,9 +71,9 @@ parameter_overrides = "WriterArns=\"` + deployer + "," + ci + `\" NodeGroupManag
 // What cannot be right is asked again, and says what is expected.
 func TestWrongAnswers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "answers.toml")
-	said, err := asked(t, file, "1berth", "berth-2", "mars", "eu-west-1", "deployer", "arn:aws:s3:::bucket", deployer, "",
-		"", "")
-	if err != nil || strings.Count(said, "is not valid, expected") != 4 || !strings.Contains(said, `"mars" is not valid`) {
+	said, err := asked(t, file, "1berth", strings.Repeat("b", 53), "berth-2", "mars", "eu-west-1", "deployer",
+		"arn:aws:s3:::bucket", deployer, "", "", "")
+	if err != nil || strings.Count(said, "is not valid, expected") != 5 || !strings.Contains(said, `"mars" is not valid`) {
 		t.Errorf("%v: %s", err, said)
 	}
 }

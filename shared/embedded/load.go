@@ -303,6 +303,7 @@ func (s *section) readScheduleSource() ScheduleSource {
 	flexible.allowOnlyValue("Mode", "OFF")
 	flexible.rejectUnreadKeys()
 	_ = s.childNode("Description")
+	_ = s.childNode("OmitName")    // schedules have no names here
 	_ = s.childNode("RetryPolicy") // of the delivery to Lambda, which cannot fail here
 	_ = s.childNode("RoleArn")
 	return ScheduleSource{Every: s.readScheduleRate("ScheduleExpression"), Schedule: input["schedule"]}

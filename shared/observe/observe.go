@@ -441,20 +441,29 @@ func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance
 	return o.RecordInstance(ctx, &next, old)
 }
 
-// SchedulePoll makes task-state-change ask ECS about the instance later, because the event that it
-// is available again may be lost. The wait doubles with each generation: 1, 2, 4 ... minutes, at
-// most Settings.RetryIntervalMax.
+// firstPoll is how soon ECS is asked for the first time. An agent disconnects and reconnects several times an hour
+// as a part of its normal operation (Amazon ECS developer guide, container instance state change events), and the
+// event of the reconnection is not asked for while the instance has tasks: it would come with each task that starts
+// or stops.
+const firstPoll = 10 * time.Second
+
+// SchedulePoll makes dispatch ask ECS about the instance later, because no event may say that it is available
+// again. It asks after [firstPoll], then after Settings.RetryInterval, which doubles with each generation up to
+// Settings.RetryIntervalMax.
 func (o *Observer) SchedulePoll(ctx context.Context, clusterName, id string, generation int) error {
-	wait := min(o.Settings.RetryInterval<<min(generation, 10), o.Settings.RetryIntervalMax)
+	wait := min(firstPoll, o.Settings.RetryInterval)
+	if generation > 0 {
+		wait = min(o.Settings.RetryInterval<<min(generation-1, 10), o.Settings.RetryIntervalMax)
+	}
 	return o.writePoll(ctx, clusterName, id, o.Now.Add(wait), generation)
 }
 
-// SchedulePollAt makes task-state-change ask ECS about an instance at a given time.
+// SchedulePollAt makes dispatch ask ECS about an instance at a given time.
 func (o *Observer) SchedulePollAt(ctx context.Context, clusterName, id string, at time.Time) error {
 	return o.writePoll(ctx, clusterName, id, at, 0)
 }
 
-// writePoll writes a due row that makes task-state-change ask ECS about the instance.
+// writePoll writes a due row that makes dispatch ask ECS about the instance.
 func (o *Observer) writePoll(ctx context.Context, clusterName, id string, at time.Time, generation int) error {
 	due := state.NewDue(clusterName, state.DueInstance, id, at.Truncate(time.Second), o.Now)
 	due.Generation = generation

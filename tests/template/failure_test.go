@@ -71,7 +71,8 @@ func TestTargetsOfRulesHaveDeadLetters(t *testing.T) {
 	}
 }
 
-// A run that Lambda tries again for six hours, its default, would meet hundreds of later ones.
+// A run that Lambda tries again for six hours, its default, would meet hundreds of later ones. No schedule has a
+// name that another stack's has.
 func TestScheduledFunctionsHaveBounds(t *testing.T) {
 	names, resources := readResources(t, file)
 	scheduled := 0
@@ -91,6 +92,8 @@ func TestScheduledFunctionsHaveBounds(t *testing.T) {
 						t.Error("a sweep that failed is reported nowhere")
 					}
 				}
+				// SAM would call the schedule after the event, so a second stack could not be created.
+				wantLiteral(t, names[i], memberOf(event.Content[j], "Properties"), "OmitName", "true")
 				wantLiteral(t, names[i], runs, "MaximumEventAgeInSeconds", age[0])
 				wantLiteral(t, names[i], runs, "MaximumRetryAttempts", "2")
 				wantLiteral(t, names[i], retry, "MaximumEventAgeInSeconds", age[1])

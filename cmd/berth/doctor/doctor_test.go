@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -48,6 +49,11 @@ var faults = []fault{
 	{"OtherTable", "functions", Fail, func(f *Facts) {
 		change(f.Functions, "DispatchFunction", func(x *Function) { x.Variables = map[string]string{} })
 	}, `TABLE_NAME is "" instead of "prod-Table"`, "make deploy"},
+	{"KeyOfAnother", "functions", Unknown, func(f *Facts) {
+		change(f.Functions, "DispatchFunction", func(x *Function) {
+			x.Variables, x.VariablesErr = nil, errors.New("AccessDeniedException: no kms:Decrypt")
+		})
+	}, "the variables of DispatchFunction", ""},
 	{"SwitchedOff", "functions", Fail, func(f *Facts) {
 		change(f.Functions, "DispatchFunction", func(x *Function) { x.Reserved.Got = new(int) })
 	}, "reserved concurrency 0", "delete-function-concurrency --function-name prod-DispatchFunction"},

@@ -53,6 +53,8 @@ type Resource struct{ Type, ID, Status, Reason string }
 type Function struct {
 	State, StateReason, Update, UpdateReason, Role string
 	Variables                                      map[string]string
+	// VariablesErr says why the variables were not read, although the function was: its key is not the caller's.
+	VariablesErr error
 	// Reserved is its reserved concurrency, nil for none. The error says why it was not read.
 	Reserved Read[*int]
 }

@@ -31,9 +31,12 @@ func (f *Facts) judgeFunction(id string, p PlannedFunction, got Function) (found
 				"lambda update-function-configuration --function-name %s --role $(aws iam get-role --role-name %s "+
 					"--query Role.Arn --output text)", name, role)})
 	}
+	if got.VariablesErr != nil {
+		found = append(found, notChecked("the variables of "+id, got.VariablesErr))
+	}
 	var differing []string
 	for _, v := range slices.Sorted(maps.Keys(p.Variables)) {
-		if value, there := got.Variables[v]; !there || value != p.Variables[v] {
+		if value, there := got.Variables[v]; got.VariablesErr == nil && (!there || value != p.Variables[v]) {
 			differing = append(differing, fmt.Sprintf("%s is %q instead of %q", v, value, p.Variables[v]))
 		}
 	}

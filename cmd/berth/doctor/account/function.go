@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 
 	"berth/cmd/berth/doctor"
@@ -12,7 +13,10 @@ func (r *reader) readFunctions(ctx context.Context, f *doctor.Facts) {
 	f.Functions = readEach(f, f.Plan.Functions, func(_, name string) (doctor.Function, error) {
 		var out struct {
 			State, StateReason, LastUpdateStatus, LastUpdateStatusReason, Role string
-			Environment                                                        struct{ Variables map[string]string }
+			Environment                                                        struct {
+				Variables map[string]string
+				Error     struct{ ErrorCode, Message string } // instead, where the caller may not use the key
+			}
 		}
 		err := r.getPath(ctx, lambda, "GetFunctionConfiguration",
 			"/2015-03-31/functions/"+url.PathEscape(name)+"/configuration", &out)
@@ -22,9 +26,13 @@ func (r *reader) readFunctions(ctx context.Context, f *doctor.Facts) {
 		var reserved struct{ ReservedConcurrentExecutions *int }
 		err = r.getPath(ctx, lambda, "GetFunctionConcurrency",
 			"/2019-09-30/functions/"+url.PathEscape(name)+"/concurrency", &reserved)
+		var unread error
+		if e := out.Environment.Error; e.ErrorCode != "" {
+			unread = fmt.Errorf("%s: %s", e.ErrorCode, e.Message)
+		}
 		return doctor.Function{State: out.State, StateReason: out.StateReason, Update: out.LastUpdateStatus,
 			UpdateReason: out.LastUpdateStatusReason, Role: out.Role, Variables: out.Environment.Variables,
-			Reserved: resultOf(reserved.ReservedConcurrentExecutions, err)}, nil
+			VariablesErr: unread, Reserved: resultOf(reserved.ReservedConcurrentExecutions, err)}, nil
 	})
 }
 
