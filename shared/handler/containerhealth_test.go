@@ -123,9 +123,20 @@ func TestHealthCheck_Containers(t *testing.T) {
 		if asked := w.ecs.describedTasks; len(asked) != 2 || asked[0] != 100 || asked[1] != 50 {
 			t.Errorf("it asked about %v tasks, want 100 and 50", asked)
 		}
-		before := w.units()
+		w.schedule() // the decisions about their health have changed the service
+		before := w.store.Usage()
 		w.schedule()
-		want(t, "write units where nothing changes", w.units(), before)
+		after := w.store.Usage()
+		want(t, "write units where nothing changes", after.WriteUnits, before.WriteUnits)
+		if units := after.ReadUnits - before.ReadUnits; units > 5 {
+			t.Errorf("%g read units where nothing changes: the tasks are read again", units)
+		}
+		w.clock.now = w.clock.now.Add(time.Hour)
+		w.ecs.mute = true
+		w.ecs.exit(w.ecs.live()[0], 1) // no decision is known about it
+		w.ecs.mute = false
+		w.schedule()
+		want(t, "tasks that were asked about", w.ecs.describedTasks[len(w.ecs.describedTasks)-1], 50)
 	})
 	t.Run("AnUnhealthyTaskIsReplaced", func(t *testing.T) {
 		w := newContainerWorld(t)

@@ -157,7 +157,7 @@ func (c *sizedCluster) runSteadyDay(hours int) {
 var dayBudgets = []struct {
 	instances, hours int
 	idle, steady     float64
-}{{100, 24, 0.021, 0.055}, {1000, 8, 0.028, 0.22}, {5000, 2, 0.055, 1.15}}
+}{{100, 24, 0.021, 0.055}, {1000, 8, 0.05, 0.22}, {5000, 2, 0.16, 1.15}}
 
 // TestDayBySize counts an idle and a steady day of a cluster with managed scaling. make test runs it
 // for the smallest cluster only.

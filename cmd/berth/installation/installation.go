@@ -352,7 +352,8 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 				State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.LoadBalancers(),
 				Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name),
 				Settings: *i.options.Settings, Log: i.loggerFor(name),
-				Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+				Decoder:  awsevent.Decoder{AlarmSources: []string{FleetSource}},
+				Parallel: i.options.Runtime.Parallel,
 			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},

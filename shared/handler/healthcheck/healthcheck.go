@@ -28,6 +28,8 @@ type Handler struct {
 	Settings      handler.Settings
 	Decoder       awsevent.Decoder
 	Log           *slog.Logger
+	// Parallel makes calls of ECS at the same time; nil makes one after the other.
+	Parallel handler.Parallel
 	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 

@@ -12,8 +12,8 @@ import (
 // A deployment that begins moves the version, which makes the list stale.
 type watchList struct {
 	version int64
-	alarmed []string // names of services that watch alarms
-	checked []string // short names of services with tasks whose containers have health checks
+	alarmed []string                   // names of services that watch alarms
+	checked map[string]*checkedService // by short name
 }
 
 // readWatchList returns the list of a cluster, nil if there is no cluster of the name. It lists all services only
@@ -30,7 +30,7 @@ func (h *Handler) readWatchList(ctx context.Context, name string) (*watchList, e
 	if list := h.watched[name]; list != nil && list.version == meta.Version {
 		return list, nil
 	}
-	list, err := h.newWatchList(ctx, name, meta.Version)
+	list, err := h.newWatchList(ctx, name, meta.Version, h.watched[name])
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +41,19 @@ func (h *Handler) readWatchList(ctx context.Context, name string) (*watchList, e
 	return list, nil
 }
 
-// newWatchList lists all services, and lets the alarm watches of those without alarms expire.
-func (h *Handler) newWatchList(ctx context.Context, name string, version int64) (*watchList, error) {
+// newWatchList lists all services, and lets the alarm watches of those without alarms expire. What the list before
+// has of services whose rows have not changed since is still true.
+func (h *Handler) newWatchList(
+	ctx context.Context, name string, version int64, before *watchList,
+) (*watchList, error) {
 	services, err := state.ListRows[*cluster.Service](ctx, h.State, state.Prefix(name, state.PrefixService), "services")
 	if err != nil {
 		return nil, err
 	}
-	list, alarmed := &watchList{version: version}, map[string]bool{}
+	list, alarmed := &watchList{version: version, checked: map[string]*checkedService{}}, map[string]bool{}
+	if before == nil {
+		before = &watchList{}
+	}
 	for _, s := range services {
 		if s.Status == cluster.ServiceInactive {
 			continue
@@ -61,7 +67,11 @@ func (h *Handler) newWatchList(ctx context.Context, name string, version int64) 
 			return nil, err
 		}
 		if checked {
-			list.checked = append(list.checked, s.Short)
+			known := before.checked[s.Short]
+			if known == nil || known.rev != s.Rev {
+				known = &checkedService{rev: s.Rev}
+			}
+			list.checked[s.Short] = known
 		}
 	}
 	return list, h.expireWatches(ctx, name, alarmed)
