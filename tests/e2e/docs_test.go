@@ -148,6 +148,7 @@ var stories = []story{
 				"With these moves, 1 of 1 tasks would find an instance:", "(start first)"),
 			"berth whatif --trace":  says("would go to openb-node-0356, GPU 0.", "1523 instances: 310 insufficient GPU"),
 			"berth explain cluster": says("6 instances accept tasks.", "Metric connections: 150 of 600 used"),
+			"curl":                  says(`{"failures":[]}`), // the last one, ReportLoad
 		},
 	},
 	{
