@@ -231,7 +231,8 @@ func (f roomFinder) fewerHelp(s *cluster.Service, c taskCounts) []Help {
 	case s.Strategy == cluster.Daemon, kept >= s.Desired: // a DAEMON has no desired count
 		return nil
 	case kept == 0:
-		return []Help{{"Ask for none until there is room", f.aws("update-service --service %s --desired-count 0", s.Name)}}
+		return []Help{{"Ask for none until there is room",
+			f.aws("update-service --service %s --desired-count 0", s.Name)}}
 	}
 	return []Help{{"Ask for as many tasks as there is room for",
 		f.aws("update-service --service %s --desired-count %d", s.Name, kept)}}
