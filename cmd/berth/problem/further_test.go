@@ -123,7 +123,7 @@ func TestSituationsFoundByTrying(t *testing.T) {
 				t.Reason = "TaskFailedToStart: ClientException: TaskDefinition is inactive"
 			})
 		}, problem.ServiceThrottled, "Service web runs 1 of 2 tasks: its starts are throttled.",
-			"1 attempt in a row failed, and 1 task of web:1 never ran.",
+			"1 attempt failed: 1 task of web:1 never ran.",
 			"update-service --cluster prod --service web --task-definition web"},
 		{"ProtectedTasksKeepAServiceFromScalingIn", func(w *world) {
 			w.instance(1)
