@@ -254,8 +254,11 @@ func TestTasksBreak(t *testing.T) {
 func TestUnhealthyTasks(t *testing.T) {
 	f := newFleet(t, nil)
 	plain, checked := f.world().Tasks[0], f.world().Tasks[1]
+	if plain.ID == plain.ECS {
+		t.Fatalf("task %+v has no id of Berth's", plain)
+	}
 	if _, err := f.client.Break(f.t.Context(), f.request(chaos.Unhealthy, plain.ID)); err == nil ||
-		!strings.Contains(err.Error(), "no container health check and is in no target group") {
+		!strings.Contains(err.Error(), "task "+plain.ID+" has no container health check and is in no target group") {
 		t.Errorf("a task without checks: %v", err)
 	}
 	if out := f.breaks(f.request(chaos.Unhealthy, "")); out.Tasks[0] != checked {
