@@ -182,6 +182,9 @@ func nearestValue(err error) string {
 // notANumber is how the parser refuses a value of a flag that takes a number.
 var notANumber = regexp.MustCompile(`(--[a-z-]+)[^:]*: expected a valid \d+ bit int but got (".*")$`)
 
+// notADuration is how the parser refuses a value of a flag that takes a duration.
+var notADuration = regexp.MustCompile(`(--[a-z-]+)[^:]*: expected duration but got ("[^"]*"): .*$`)
+
 // unknownFormat is how the parser refuses a flag for the output's format that another command has.
 var unknownFormat = regexp.MustCompile(`^unknown flag (-o|--output|--json)\b`)
 
@@ -192,6 +195,7 @@ func describeMistake(err error) string {
 	m := unknownFormat.FindStringSubmatch(err.Error())
 	if m == nil || !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
 		text := notANumber.ReplaceAllString(err.Error(), "$1 is $2, expected a whole number")
+		text = notADuration.ReplaceAllString(text, "$1 is $2, expected a duration such as 30m or 1h")
 		return keepNear(text) + nearestValue(err)
 	}
 	for _, f := range wrong.Context.Selected().Flags {
