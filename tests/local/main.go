@@ -80,6 +80,6 @@ In a second terminal:
   %[7]s chaos kill      # terminates a machine of the fleet
   AWS_ENDPOINT_URL_ECS=%[2]s %[7]s doctor
 
-The functions log to CloudWatch Logs: aws logs tail /berth/%[6]s/api
+The functions log to CloudWatch Logs: aws logs filter-log-events --log-group-name /berth/%[6]s/api
 The emulator logs to %[8]s. Ctrl-C removes everything.
 `
