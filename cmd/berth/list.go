@@ -14,7 +14,7 @@ import (
 
 // outputFlags say how a list is printed.
 type outputFlags struct {
-	Output string `short:"o" default:"table" enum:"table,wide,json,yaml,name" help:"How to print the list: table (the default), wide, json, yaml or name." placeholder:"FORMAT"`
+	Output string `short:"o" default:"table" enum:"table,wide,json,yaml,name" help:"${output}" placeholder:"FORMAT"`
 }
 
 // printList writes a list in the format of the flags.

@@ -85,7 +85,7 @@ func (r *rollbackCommand) explainConflict(ctx context.Context, c *client.Client,
 		return err
 	}
 	name := cluster.LastPart(r.Service)
-	return fmt.Errorf("service %s has no deployment in progress: the last one is %s; to return to an earlier revision: "+
-		"aws ecs update-service --cluster %s --service %s --task-definition FAMILY:REVISION",
+	return fmt.Errorf("service %s has no deployment in progress: the last one is %s; to return to an earlier "+
+		"revision: aws ecs update-service --cluster %s --service %s --task-definition FAMILY:REVISION",
 		name, found.Deployments[0].Status, problem.QuoteArgument(r.Cluster), problem.QuoteArgument(name))
 }
