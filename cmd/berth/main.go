@@ -33,11 +33,11 @@ type commands struct {
 
 // localCommands run Berth or its fleet on this machine.
 type localCommands struct {
-	Up      upCommand      `cmd:"" help:"Run Berth in this process, with a simulated fleet."`
-	Chaos   chaosCommand   `cmd:"" help:"Break machines and tasks of the simulated fleet."`
+	Up      upCommand      `cmd:"" help:"Run Berth in this process, with a simulated AWS."`
+	Chaos   chaosCommand   `cmd:"" help:"Break machines and tasks of the simulated AWS."`
 	Backup  backupCommand  `cmd:"" help:"Write a backup of a data folder, also of a running Berth."`
 	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
-	Fleet   fleetCommand   `cmd:"" help:"Run only the simulated fleet, for a Berth on an emulator of AWS."`
+	Fleet   fleetCommand   `cmd:"" help:"Run only the simulated AWS, for a Berth on an emulator of AWS."`
 	Replay  replayCommand  `cmd:"" help:"Replay a recorded cluster through Berth, in virtual time."`
 	Pack    packCommand    `cmd:"" help:"Fill the GPU nodes of a trace, and print how much of them is used."`
 }

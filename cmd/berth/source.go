@@ -125,7 +125,7 @@ func openSource(ctx context.Context, s *streams, from sourceOpener) (*source, er
 // explainUnknownCluster lists the clusters that Berth answers for if the error is that there is none of
 // the name.
 func explainUnknownCluster(ctx context.Context, c *client.Client, name string, err error) error {
-	// The error of a simulated fleet has the code as text only.
+	// The error of a simulated AWS has the code as text only.
 	if cluster.ErrorCode(err) != cluster.CodeClusterNotFound &&
 		!strings.Contains(err.Error(), string(cluster.CodeClusterNotFound)) {
 		return err

@@ -1,5 +1,5 @@
 // Command local is `make local`. It builds the functions, deploys template.yaml unchanged to an
-// emulator of AWS on a free loopback port, starts the simulated fleet, and prints how to use them.
+// emulator of AWS on a free loopback port, starts the simulated AWS, and prints how to use them.
 // Ctrl-C removes all of it.
 package main
 

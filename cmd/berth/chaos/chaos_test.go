@@ -20,7 +20,7 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// fleet is a simulated fleet on a virtual clock: four machines in two zones, and on the first of
+// fleet is a simulated AWS on a virtual clock: four machines in two zones, and on the first of
 // them the tasks of web (with a health check) and of plain (without one).
 type fleet struct {
 	t *testing.T

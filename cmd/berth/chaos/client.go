@@ -243,7 +243,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		if json.Unmarshal(answer, &refusal) == nil && refusal.Error+refusal.Message != "" {
 			return errors.New(refusal.Error + refusal.Message)
 		}
-		return fmt.Errorf("%s is no simulated fleet: it answers with status %d", c.URL, resp.StatusCode)
+		return fmt.Errorf("%s is no simulated AWS: it answers with status %d", c.URL, resp.StatusCode)
 	}
 	if out == nil {
 		return nil
