@@ -12,10 +12,10 @@ LAMBDA_GOFLAGS := -tags=lambda.norpc,nethttpomithttp2 -trimpath -ldflags=-s
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## start Berth in one process, with a simulated fleet, and print its endpoint
+run: ## start Berth in one process, with simulated instances, and print its endpoint
 	@go build -o .cache/bin/berth ./cmd/berth && exec .cache/bin/berth up $(FLAGS)
 
-local: ## deploy template.yaml to an emulator of AWS on this machine, with a simulated fleet; needs Python, no Docker
+local: ## deploy template.yaml to an emulator of AWS on this machine, with simulated instances; needs Python, no Docker
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
 	@go build -o .cache/bin/local ./tests/local && exec .cache/bin/local
 

@@ -53,7 +53,7 @@ func (r *rebalanceCommand) balanceCluster(ctx context.Context, s *streams) error
 	if err := printAnswer(s.out, r.JSON, plan); err != nil || len(plan.Moves) == 0 {
 		return err
 	}
-	if err := c.CallBerth(ctx, "RebalanceCluster", berthapi.ClusterInput{Cluster: r.sourceFlags.Cluster},
+	if err := c.CallBerth(ctx, "RebalanceCluster", berthapi.ClusterInput{Cluster: r.sourceFlags.clusterFlags.Cluster},
 		&berthapi.RebalanceOutput{}); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (r *rebalanceCommand) balanceCluster(ctx context.Context, s *streams) error
 
 // look reads the cluster and returns the moves that are worth it now.
 func (b *balancing) look(ctx context.Context) (*whatif.BalanceAnswer, error) {
-	src, err := readLiveCluster(ctx, b.client, b.command.sourceFlags.Cluster, b.streams)
+	src, err := readLiveCluster(ctx, b.client, b.command.sourceFlags.clusterFlags.Cluster, b.streams)
 	if err != nil {
 		return nil, err
 	}

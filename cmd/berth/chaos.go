@@ -18,7 +18,7 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// chaosCommand breaks machines and tasks of a simulated fleet: that of `berth up`, or the `berth
+// chaosCommand breaks machines and tasks of a simulated AWS: that of `berth up`, or the `berth
 // fleet` of `make local`. It never touches AWS.
 type chaosCommand struct {
 	clusterFlags
@@ -28,7 +28,7 @@ type chaosCommand struct {
 	Service  string `help:"Choose a task of this service." placeholder:"NAME"`
 	ExitCode int    `default:"1" help:"With exit, the container's exit code (0-255)."`
 	Seconds  int    `default:"60" help:"With slow, how much longer tasks take to start (0-3600)."`
-	Fleet    string `help:"The simulated fleet ($$BERTH_FLEET, or the API's own address)." placeholder:"URL"`
+	Fleet    string `help:"The simulated AWS ($$BERTH_FLEET, or the API's own address)." placeholder:"URL"`
 	JSON     bool   `help:"Print JSON."`
 }
 
@@ -91,7 +91,7 @@ func (c *chaosCommand) findFleet(ctx context.Context) (*chaos.Client, error) {
 		case err != nil:
 			return nil, err
 		case target.IsFunctionURL:
-			return nil, errors.New("berth chaos breaks only a simulated fleet: give its address by --fleet or " +
+			return nil, errors.New("berth chaos breaks only a simulated AWS: give its address by --fleet or " +
 				"$BERTH_FLEET, as make local prints it")
 		}
 		fleet.URL = target.URL.String()

@@ -60,7 +60,7 @@ func TestBackupWithCredentials(t *testing.T) {
 	}
 }
 
-// Who breaks the simulated fleet, or may not, gets a line as who changes anything else.
+// Who breaks the simulated AWS, or may not, gets a line as who changes anything else.
 func TestChaosIsLogged(t *testing.T) {
 	c, _ := startWithCredentials(t, "--ephemeral")
 	endpoint := c.waitForEndpoint()

@@ -6,7 +6,7 @@
 // happens; Run does the work. The long help texts are in help/. The work itself is in packages
 // below this one:
 //
-//   - installation and dataplane: Berth, or the simulated fleet alone, in this process (up, fleet)
+//   - installation and dataplane: Berth, or the simulated AWS alone, in this process (up, fleet)
 //   - replay, pack and trace: recorded clusters (replay, pack)
 //   - reassign: problems of the machine reassignment challenge (rebalance)
 //   - proxy: other tools' calls to a running Berth (proxy)

@@ -23,7 +23,7 @@ var errUnwell = errors.New("something is wrong with the installation")
 type doctorCommand struct {
 	Stack      string        `help:"Name of the CloudFormation stack ($BERTH_STACK)." placeholder:"NAME"`
 	Profile    string        `help:"Profile of the AWS credentials." placeholder:"NAME"`
-	Region     string        `help:"AWS Region of the stack." placeholder:"REGION"`
+	Region     string        `help:"AWS Region of the stack, or of --data (us-east-1)." placeholder:"REGION"`
 	Data       string        `help:"Check a data folder, not in use." type:"existingdir" placeholder:"FOLDER"`
 	Account    string        `default:"123456789012" help:"With --data: the account id that berth up has."`
 	JoinWithin time.Duration `default:"10m" help:"How long a new machine may take to register (1s-24h)."`

@@ -98,6 +98,9 @@ func TestDoctorOfADataFolder(t *testing.T) {
 					t.Errorf("exit code %d, %q, want %d and %q in:\n%s", code, errs, c.code, want, out)
 				}
 			}
+			if strings.Contains(out, os.TempDir()+"/berth-inspect-") {
+				t.Errorf("it names a file of the copy, which is gone:\n%s", out)
+			}
 			for name, text := range readFolder(t, path) {
 				if !bytes.Equal(text, before[name]) {
 					t.Errorf("%s has changed", name)

@@ -22,7 +22,7 @@ type eventsCommand struct {
 	clusterFlags
 	Service []string      `help:"Only events of this service. Repeatable." placeholder:"NAME"`
 	Contain string        `name:"containing" help:"Only events whose message has this text." placeholder:"TEXT"`
-	Since   time.Duration `help:"Only events of the last time, such as 1h." placeholder:"TIME"`
+	Since   time.Duration `help:"Only events that are at most this old, such as 1h or 30m." placeholder:"DURATION"`
 	Limit   int           `default:"100" help:"Print at most so many of the newest events."`
 	Follow  bool          `short:"f" help:"Print new events as they come, until interrupted."`
 	Every   time.Duration `default:"2s" help:"Time between two looks of --follow."`
@@ -37,7 +37,7 @@ func (c *eventsCommand) Validate() error {
 	case c.Every < 10*time.Millisecond:
 		return fmt.Errorf("--every is %s, expected a time such as 2s", c.Every)
 	case c.Since < 0:
-		return errors.New("--since is negative, expected a time such as 1h")
+		return errors.New("--since is negative, expected a duration such as 30m or 1h")
 	}
 	return c.clusterFlags.Validate()
 }

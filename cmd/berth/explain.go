@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"berth/cmd/berth/whatif"
 )
@@ -19,14 +18,14 @@ type explainCommand struct {
 }
 
 type explainTask struct {
-	sourceFlags
+	clusterSourceFlags
 	ID   string `arg:"" help:"Id or ARN of the task."`
 	JSON bool   `help:"Print JSON."`
 }
 
 // Run explains the task.
 func (e *explainTask) Run(ctx context.Context, s *streams) error {
-	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+	return printExplanation(ctx, s, &e.clusterSourceFlags, e.JSON, func(src *source) (printable, error) {
 		id, err := src.nameOf(e.ID)
 		if err != nil {
 			return nil, err
@@ -36,7 +35,7 @@ func (e *explainTask) Run(ctx context.Context, s *streams) error {
 }
 
 type explainService struct {
-	sourceFlags
+	clusterSourceFlags
 	Name string `arg:"" help:"Name or ARN of the service."`
 	JSON bool   `help:"Print JSON."`
 }
@@ -44,7 +43,7 @@ type explainService struct {
 // Run explains the service. A user who may not read Auto Scaling groups gets the rest, with a
 // warning.
 func (e *explainService) Run(ctx context.Context, s *streams) error {
-	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+	return printExplanation(ctx, s, &e.clusterSourceFlags, e.JSON, func(src *source) (printable, error) {
 		name, err := src.nameOf(e.Name)
 		if err != nil {
 			return nil, err
@@ -95,11 +94,9 @@ func (e *explainInstance) Run(ctx context.Context, s *streams) error {
 
 // printExplanation opens the cluster and prints what explain says about it.
 func printExplanation(
-	ctx context.Context, s *streams, from *sourceFlags, asJSON bool, explain func(*source) (printable, error),
+	ctx context.Context, s *streams, from sourceOpener, asJSON bool, explain func(*source) (printable, error),
 ) error {
-	progress := newProgress(s.err, time.Now)
-	defer progress.clearReport()
-	src, err := from.openClusterSource(ctx, progress)
+	src, err := openSource(ctx, s, from)
 	if err != nil {
 		return err
 	}

@@ -101,13 +101,13 @@ func checkListen(listen, example string) error {
 	return nil
 }
 
-// fleetFlags describe a simulated fleet.
+// fleetFlags describe a simulated AWS.
 type fleetFlags struct {
 	Zones   int    `default:"3" help:"Number of Availability Zones that the instances are spread over (1-6)."`
 	Type    string `default:"m5.large" help:"EC2 type of new instances."`
 	Cluster string `default:"default" help:"Name of the cluster."`
 	// Start times, launch times and failures are drawn from the seed.
-	Seed   uint64 `default:"1" help:"Everything that the simulated fleet does by chance follows from this number."`
+	Seed   uint64 `default:"1" help:"Everything that the simulated AWS does by chance follows from this number."`
 	Region string `default:"us-east-1" help:"Region in ARNs and zone names."`
 }
 

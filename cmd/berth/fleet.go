@@ -25,7 +25,7 @@ import (
 	"berth/shared/sim"
 )
 
-// fleetCommand runs only the simulated fleet, for a Berth that runs elsewhere. It plays two parts
+// fleetCommand runs only the simulated AWS, for a Berth that runs elsewhere. It plays two parts
 // of AWS for it: the APIs that it calls, and the events that EventBridge delivers to it.
 type fleetCommand struct {
 	fleetFlags
@@ -91,7 +91,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 }
 
 // busOfEnvironment returns EventBridge at the endpoint in the environment. A missing endpoint is an
-// error: a simulated fleet must never report to an AWS account.
+// error: a simulated AWS must never report to an AWS account.
 func busOfEnvironment(region string) (*eventbus.Bus, error) {
 	env, err := config.NewEnvConfig()
 	if err != nil {

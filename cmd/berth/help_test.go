@@ -110,7 +110,8 @@ func TestOffersAreNear(t *testing.T) {
 		"ex": `unexpected argument ex, did you mean "explain"?`, "tsk": `unexpected argument tsk, did you mean "task"?`,
 		"re":        `unexpected argument re, did you mean "restore", "replay" or "rebalance"?`,
 		"backup -o": "unknown flag -o", "status --jsn": `unknown flag --jsn, did you mean "--json"?`,
-		"foo": "unexpected argument foo", "lost": "unexpected argument lost",
+		"events --since yesterday": `--since is "yesterday", expected a duration such as 30m or 1h`,
+		"foo":                      "unexpected argument foo", "lost": "unexpected argument lost",
 	} {
 		if code, _, errs := berth(strings.Fields(line)...); code != 2 || !strings.HasPrefix(errs, "berth: "+want+"\nTry: ") {
 			t.Errorf("berth %s: exit code %d, %q, want %q", line, code, errs, want)

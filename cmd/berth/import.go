@@ -16,7 +16,7 @@ type importCommand struct {
 	clusterFlags
 	File     string `arg:"" type:"existingfile" help:"ClusterManifest.xml or ClusterConfig.json."`
 	DryRun   bool   `help:"Only print what would change."`
-	Register bool   `help:"Register an instance for each node without one, for simulated fleets."`
+	Register bool   `help:"Register an instance for each node without one, for simulated instances."`
 	CPU      int    `default:"4096" help:"ECS CPU units of the registered instances (128-10000000)."`
 	Memory   int    `default:"16384" help:"MiB of memory of the registered instances (128-100000000)."`
 	JSON     bool   `help:"Print JSON."`

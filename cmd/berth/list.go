@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/listing"
@@ -15,19 +14,12 @@ import (
 
 // outputFlags say how a list is printed.
 type outputFlags struct {
-	Output string `short:"o" default:"table" enum:"table,wide,json,yaml,name" help:"${enum}." placeholder:"FORMAT"`
+	Output string `short:"o" default:"table" enum:"table,wide,json,yaml,name" help:"${output}" placeholder:"FORMAT"`
 }
 
 // printList writes a list in the format of the flags.
 func printList[T any](s *streams, o *outputFlags, t listing.Table[T]) error {
 	return listing.Write(s.out, t, listing.Options{Format: o.Output, Color: usesColor(s.out)})
-}
-
-// openList reads the cluster that a list is about.
-func (f *sourceFlags) openList(ctx context.Context, s *streams) (*source, error) {
-	progress := newProgress(s.err, time.Now)
-	defer progress.clearReport()
-	return f.openClusterSource(ctx, progress)
 }
 
 // keepNamed returns the items that are named, or all of them if no name is given. A name is a whole
@@ -64,14 +56,14 @@ func keepNamed[T any](src *source, kind string, items []T, names []string, ids f
 
 // serviceCommand lists services.
 type serviceCommand struct {
-	sourceFlags
+	clusterSourceFlags
 	outputFlags
 	Names []string `arg:"" optional:"" name:"name" help:"List only these."`
 }
 
 // Run prints the list.
 func (c *serviceCommand) Run(ctx context.Context, s *streams) error {
-	src, err := c.openList(ctx, s)
+	src, err := openSource(ctx, s, &c.clusterSourceFlags)
 	if err != nil {
 		return err
 	}
@@ -85,7 +77,7 @@ func (c *serviceCommand) Run(ctx context.Context, s *streams) error {
 
 // taskCommand lists tasks.
 type taskCommand struct {
-	sourceFlags
+	clusterSourceFlags
 	outputFlags
 	Service  string   `help:"List only tasks of this service." placeholder:"NAME"`
 	Instance string   `help:"List only tasks on this instance." placeholder:"ID"`
@@ -95,7 +87,7 @@ type taskCommand struct {
 
 // Run prints the list.
 func (c *taskCommand) Run(ctx context.Context, s *streams) error {
-	src, err := c.openList(ctx, s)
+	src, err := openSource(ctx, s, &c.clusterSourceFlags)
 	if err != nil {
 		return err
 	}
@@ -139,7 +131,7 @@ type instanceCommand struct {
 
 // Run prints the list.
 func (c *instanceCommand) Run(ctx context.Context, s *streams) error {
-	src, err := c.openList(ctx, s)
+	src, err := openSource(ctx, s, &c.sourceFlags)
 	if err != nil {
 		return err
 	}

@@ -33,11 +33,11 @@ type commands struct {
 
 // localCommands run Berth or its fleet on this machine.
 type localCommands struct {
-	Up      upCommand      `cmd:"" help:"Run Berth in this process, with a simulated fleet."`
-	Chaos   chaosCommand   `cmd:"" help:"Break machines and tasks of the simulated fleet."`
+	Up      upCommand      `cmd:"" help:"Run Berth in this process, with a simulated AWS."`
+	Chaos   chaosCommand   `cmd:"" help:"Break machines and tasks of the simulated AWS."`
 	Backup  backupCommand  `cmd:"" help:"Write a backup of a data folder, also of a running Berth."`
 	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
-	Fleet   fleetCommand   `cmd:"" help:"Run only the simulated fleet, for a Berth on an emulator of AWS."`
+	Fleet   fleetCommand   `cmd:"" help:"Run only the simulated AWS, for a Berth on an emulator of AWS."`
 	Replay  replayCommand  `cmd:"" help:"Replay a recorded cluster through Berth, in virtual time."`
 	Pack    packCommand    `cmd:"" help:"Fill the GPU nodes of a trace, and print how much of them is used."`
 }
@@ -182,6 +182,9 @@ func nearestValue(err error) string {
 // notANumber is how the parser refuses a value of a flag that takes a number.
 var notANumber = regexp.MustCompile(`(--[a-z-]+)[^:]*: expected a valid \d+ bit int but got (".*")$`)
 
+// notADuration is how the parser refuses a value of a flag that takes a duration.
+var notADuration = regexp.MustCompile(`(--[a-z-]+)[^:]*: expected duration but got ("[^"]*"): .*$`)
+
 // unknownFormat is how the parser refuses a flag for the output's format that another command has.
 var unknownFormat = regexp.MustCompile(`^unknown flag (-o|--output|--json)\b`)
 
@@ -192,6 +195,7 @@ func describeMistake(err error) string {
 	m := unknownFormat.FindStringSubmatch(err.Error())
 	if m == nil || !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
 		text := notANumber.ReplaceAllString(err.Error(), "$1 is $2, expected a whole number")
+		text = notADuration.ReplaceAllString(text, "$1 is $2, expected a duration such as 30m or 1h")
 		return keepNear(text) + nearestValue(err)
 	}
 	for _, f := range wrong.Context.Selected().Flags {

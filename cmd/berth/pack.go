@@ -32,7 +32,8 @@ type packCommand struct {
 func helpVariables() map[string]string {
 	return map[string]string{"endpoint": client.DefaultEndpoint, "chaos_kinds": chaos.KindNames(),
 		"lists":    strings.Join(trace.TaskLists(), ", "),
-		"scorings": strings.Join(placement.ScoringNames(), ", ")}
+		"scorings": strings.Join(placement.ScoringNames(), ", "),
+		"output":   "How to print the list: table (the default), wide, json, yaml or name."}
 }
 
 // maxSeeds is more than any mean needs.

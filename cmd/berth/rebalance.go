@@ -57,7 +57,7 @@ func (r *rebalanceCommand) Validate() error {
 			return fmt.Errorf("%s is missing, expected --instance, --assignment and --out together", f.name)
 		}
 	}
-	if r.DryRun || r.Apply || r.Snapshot+r.Nodes+r.Save != "" || r.Trace {
+	if r.DryRun || r.Apply || r.sourceFlags.Snapshot+r.Nodes+r.sourceFlags.Save != "" || r.Trace {
 		return errors.New("--instance is given, expected none beside --dry-run, --apply, --snapshot, --nodes, " +
 			"--trace, --save")
 	}
@@ -73,7 +73,7 @@ func (r *rebalanceCommand) validateCluster() error {
 		return errors.New("--apply is given, expected none beside --dry-run")
 	case r.NoWait && !r.Apply:
 		return errors.New("--no-wait is given, expected only with --apply")
-	case r.Apply && (r.Snapshot+r.Nodes != "" || r.Trace):
+	case r.Apply && (r.sourceFlags.Snapshot+r.Nodes != "" || r.Trace):
 		return errors.New("--apply is given, expected only with a running cluster, not with --snapshot, --nodes or " +
 			"--trace")
 	case r.Apply && r.Report != "":
@@ -124,7 +124,7 @@ func (r *rebalanceCommand) planForCluster(ctx context.Context, s *streams) error
 	if err := printAnswer(s.out, r.JSON, answer); err != nil {
 		return err
 	}
-	return r.writeReport(s, "Moves that balance cluster "+r.sourceFlags.Cluster, answer,
+	return r.writeReport(s, "Moves that balance cluster "+r.sourceFlags.clusterFlags.Cluster, answer,
 		[]template.HTML{answer.Figure(true), answer.GainFigure()})
 }
 

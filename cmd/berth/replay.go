@@ -19,7 +19,7 @@ type replayCommand struct {
 	Tasks    string  `help:"CSV file of tasks. The shipped trace if empty." type:"existingfile"`
 	Compress float64 `default:"1" help:"How many times faster tasks arrive. They run as long as in the trace."`
 	EveryNth int     `default:"1" name:"every-nth-node" help:"Use only every n-th node."`
-	Seed     uint64  `default:"1" help:"Seed of everything that the simulated fleet does by chance."`
+	Seed     uint64  `default:"1" help:"Seed of everything that the simulated AWS does by chance."`
 	Strategy string  `help:"Scoring that decides where a task goes: ${scorings}. ECS's spread if empty."`
 	Scale    string  `help:"On groups: original, consolidate or both." enum:",original,consolidate,both" default:""`
 	Days     float64 `help:"With --scale: end after so many days of virtual time; 0 ends when all tasks have ended."`

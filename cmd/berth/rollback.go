@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/problem"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 )
@@ -57,6 +59,9 @@ func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 		stop.Type, text = "ABORT", "Service %s keeps the tasks that it has; %s is being stopped.\n"
 	}
 	if err := c.CallECS(ctx, "StopServiceDeployment", stop, nil); err != nil {
+		if cluster.ErrorCode(err) == cluster.CodeConflict {
+			return r.explainConflict(ctx, c, stop.ARN, err)
+		}
 		return err
 	}
 	if r.JSON {
@@ -64,4 +69,23 @@ func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, text, r.Service, stop.ARN)
 	return err
+}
+
+// explainConflict says that the deployment has ended, and what returns the service to an earlier revision
+// then. Of a deployment that has not ended, err says why it cannot be stopped.
+func (r *rollbackCommand) explainConflict(ctx context.Context, c *client.Client, arn string, err error) error {
+	var found struct {
+		Deployments []struct {
+			Status cluster.ServiceDeploymentStatus `json:"status"`
+		} `json:"serviceDeployments"`
+	}
+	asked := map[string]any{"serviceDeploymentArns": []string{arn}}
+	if failed := c.CallECS(ctx, "DescribeServiceDeployments", asked, &found); failed != nil ||
+		len(found.Deployments) == 0 || !found.Deployments[0].Status.HasEnded() {
+		return err
+	}
+	name := cluster.LastPart(r.Service)
+	return fmt.Errorf("service %s has no deployment in progress: the last one is %s; to return to an earlier "+
+		"revision: aws ecs update-service --cluster %s --service %s --task-definition FAMILY:REVISION",
+		name, found.Deployments[0].Status, problem.QuoteArgument(r.Cluster), problem.QuoteArgument(name))
 }

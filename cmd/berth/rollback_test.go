@@ -34,7 +34,8 @@ func TestRollback(t *testing.T) {
 	refused("there is no cluster \"nope\". `berth cluster` lists those that exist.", "rollback", "web", "--cluster", "nope")
 	awaitRunning(t, api, "web", 3)
 	awaitCompleted(t, api, "web")
-	refused("it is SUCCESSFUL", "rollback", "web")
+	refused("service web has no deployment in progress: the last one is SUCCESSFUL; to return to an earlier revision: "+
+		"aws ecs update-service --cluster default --service web --task-definition FAMILY:REVISION", "rollback", "web")
 
 	before := serviceOf(t, api, "web").Deployments[0]
 	_, err = api.UpdateService(stepContext(t), &ecs.UpdateServiceInput{Service: aws.String("web"),

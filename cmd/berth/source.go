@@ -18,14 +18,27 @@ import (
 	"berth/shared/snapshot"
 )
 
-// sourceFlags say which cluster a question is about: one at an endpoint, one in a file, or an empty
-// one of given nodes.
-type sourceFlags struct {
+// clusterSourceFlags say which cluster a question is about: one at an endpoint, or one in a file.
+type clusterSourceFlags struct {
 	clusterFlags
 	Snapshot string `help:"Ask about the cluster in a file that --save wrote." type:"existingfile" placeholder:"FILE"`
-	Nodes    string `help:"Ask about an empty cluster of these nodes (CSV)." type:"existingfile" placeholder:"FILE"`
-	Trace    bool   `help:"Ask about an empty cluster of the shipped trace's nodes."`
 	Save     string `help:"Save what placement knows of the cluster to this file." type:"path" placeholder:"FILE"`
+}
+
+// Validate refuses flags that exclude each other.
+func (f *clusterSourceFlags) Validate() error {
+	if f.Save != "" && f.Snapshot != "" {
+		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --snapshot", f.Save)
+	}
+	return f.clusterFlags.Validate()
+}
+
+// sourceFlags say which cluster a question is about: as [clusterSourceFlags], or an empty one of given
+// nodes.
+type sourceFlags struct {
+	clusterSourceFlags
+	Nodes string `help:"Ask about an empty cluster of these nodes (CSV)." type:"existingfile" placeholder:"FILE"`
+	Trace bool   `help:"Ask about an empty cluster of the shipped trace's nodes."`
 }
 
 // Validate refuses flags that exclude each other.
@@ -37,11 +50,10 @@ func (f *sourceFlags) Validate() error {
 		return fmt.Errorf("--snapshot is %q, expected none beside --trace", f.Snapshot)
 	case f.Nodes != "" && f.Trace:
 		return fmt.Errorf("--nodes is %q, expected none beside --trace", f.Nodes)
-	case f.Save != "" && (f.Snapshot != "" || f.Nodes != "" || f.Trace):
-		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --snapshot, --nodes or --trace",
-			f.Save)
+	case f.Save != "" && (f.Nodes != "" || f.Trace):
+		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --nodes or --trace", f.Save)
 	}
-	return f.clusterFlags.Validate()
+	return f.clusterSourceFlags.Validate()
 }
 
 // source is the cluster that a question is about. live is nil if there is no endpoint to ask for
@@ -73,17 +85,15 @@ func (s *source) readCapacity(ctx context.Context) (*whatif.Capacity, error) {
 	return whatif.ReadCapacity(ctx, s.live, s.cluster)
 }
 
-// openClusterSource reads the cluster, and saves it if asked to. Reading a large cluster takes
-// seconds, which p reports.
-func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*source, error) {
-	switch {
-	case f.Trace || f.Nodes != "":
-		nodes, err := readList(f.Nodes, trace.DefaultNodes, trace.ReadNodes)
-		if err != nil {
-			return nil, err
-		}
-		return &source{snap: whatif.SnapshotOfNodes(nodes), readAt: time.Now()}, nil
-	case f.Snapshot != "":
+// A sourceOpener opens the cluster that a question is about. Reading a large cluster takes seconds, which
+// p reports.
+type sourceOpener interface {
+	openClusterSource(ctx context.Context, p *progress) (*source, error)
+}
+
+// openClusterSource implements [sourceOpener], and saves the cluster if asked to.
+func (f *clusterSourceFlags) openClusterSource(ctx context.Context, p *progress) (*source, error) {
+	if f.Snapshot != "" {
 		return f.openSavedCluster(p)
 	}
 	c, err := f.newClient(ctx)
@@ -93,10 +103,29 @@ func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*sour
 	return openLiveCluster(ctx, c, f.Cluster, f.Save, p)
 }
 
+// openClusterSource implements [sourceOpener].
+func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*source, error) {
+	if !f.Trace && f.Nodes == "" {
+		return f.clusterSourceFlags.openClusterSource(ctx, p)
+	}
+	nodes, err := readList(f.Nodes, trace.DefaultNodes, trace.ReadNodes)
+	if err != nil {
+		return nil, err
+	}
+	return &source{snap: whatif.SnapshotOfNodes(nodes), readAt: time.Now()}, nil
+}
+
+// openSource reads the cluster that a question is about, and reports how far it is.
+func openSource(ctx context.Context, s *streams, from sourceOpener) (*source, error) {
+	p := newProgress(s.err, time.Now)
+	defer p.clearReport()
+	return from.openClusterSource(ctx, p)
+}
+
 // explainUnknownCluster lists the clusters that Berth answers for if the error is that there is none of
 // the name.
 func explainUnknownCluster(ctx context.Context, c *client.Client, name string, err error) error {
-	// The error of a simulated fleet has the code as text only.
+	// The error of a simulated AWS has the code as text only.
 	if cluster.ErrorCode(err) != cluster.CodeClusterNotFound &&
 		!strings.Contains(err.Error(), string(cluster.CodeClusterNotFound)) {
 		return err
@@ -126,7 +155,7 @@ func openLiveCluster(ctx context.Context, c *client.Client, name, save string, p
 
 // openSavedCluster reads a cluster from a file. From then on, the flags are about the cluster that the file
 // names. A file of an earlier version names none, and was saved when it was last changed. Errors name the file.
-func (f *sourceFlags) openSavedCluster(p *progress) (*source, error) {
+func (f *clusterSourceFlags) openSavedCluster(p *progress) (*source, error) {
 	file, err := os.Open(f.Snapshot)
 	if err != nil {
 		return nil, err

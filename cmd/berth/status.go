@@ -25,7 +25,7 @@ var errProblems = errors.New("something is wrong in the cluster")
 // statusCommand prints what is wrong in a cluster, and why. The problems are found here, in the
 // cluster's rows, so asking changes nothing.
 type statusCommand struct {
-	sourceFlags
+	clusterSourceFlags
 	JSON  bool          `help:"Print JSON; with --watch, one object per line each time that something has changed."`
 	Watch bool          `help:"Repeat until interrupted."`
 	Every time.Duration `default:"2s" help:"Time between two looks of --watch."`
@@ -34,14 +34,12 @@ type statusCommand struct {
 // Validate names the flag that is wrong.
 func (c *statusCommand) Validate() error {
 	switch {
-	case c.Nodes != "" || c.Trace:
-		return errors.New("--nodes and --trace are clusters without services, expected an endpoint or --snapshot")
 	case c.Watch && c.Snapshot != "":
 		return fmt.Errorf("--snapshot is %q, expected none beside --watch: a file does not change", c.Snapshot)
 	case c.Every < 10*time.Millisecond:
 		return fmt.Errorf("--every is %s, expected a time such as 2s", c.Every)
 	}
-	return c.sourceFlags.Validate()
+	return c.clusterSourceFlags.Validate()
 }
 
 // Run prints the report. The error is errProblems if there are problems.
@@ -77,9 +75,7 @@ func usesColor(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR")
 // readReport reads the cluster and finds its problems. A user who may not read Auto Scaling groups
 // gets the rest, and the report says so.
 func (c *statusCommand) readReport(ctx context.Context, s *streams) (*problem.Report, error) {
-	progress := newProgress(s.err, time.Now)
-	defer progress.clearReport()
-	src, err := c.openClusterSource(ctx, progress)
+	src, err := openSource(ctx, s, &c.clusterSourceFlags)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +83,8 @@ func (c *statusCommand) readReport(ctx context.Context, s *streams) (*problem.Re
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	in := problem.Input{Cluster: c.sourceFlags.Cluster, Snapshot: src.snap, Capacity: capacity,
-		Now: capacity.Now(src.readAt), Callers: callersOf(c.sourceFlags.Endpoint)}
+	in := problem.Input{Cluster: c.clusterSourceFlags.Cluster, Snapshot: src.snap, Capacity: capacity,
+		Now: capacity.Now(src.readAt), Callers: callersOf(c.clusterSourceFlags.Endpoint)}
 	if src.live != nil {
 		var unread error
 		if in.DeadLetters, unread = c.readDeadLetters(ctx, capacity); ctx.Err() != nil {

@@ -45,8 +45,8 @@ func printThrottle(w io.Writer, t *berthapi.ThrottleOutput) error {
 	}
 	for _, r := range t.Revisions {
 		_, err := fmt.Fprintf(w,
-			"Service %s, deployment %s (%s, %s): %s in a row failed, and %s never ran. Next attempt: %s.\n",
-			t.Service, r.Deployment, r.Status, r.TaskDefinition, whatif.CountNoun(r.Step, "attempt"),
+			"Service %s, deployment %s (%s, %s): %s. %s never ran. Next attempt: %s.\n",
+			t.Service, r.Deployment, r.Status, r.TaskDefinition, whatif.CountFailedAttempts(r.Step),
 			whatif.CountNoun(r.Failures, "task"), r.NextAttemptAt.Format(time.RFC3339))
 		if err == nil && r.Reason != "" {
 			_, err = fmt.Fprintf(w, "  Last failure: %s\n", r.Reason)

@@ -24,7 +24,7 @@ func TestThrottle(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	code, out, errs := berth("throttle", "web", "--cluster", "prod", "--endpoint", server.URL)
-	want := "Service web, deployment ecs-svc/1 (PRIMARY, web:2): 2 attempts in a row failed, and 5 tasks never ran. Next attempt: 2026-11-21T12:03:00Z.\n" +
+	want := "Service web, deployment ecs-svc/1 (PRIMARY, web:2): 2 attempts failed, one after the other. 5 tasks never ran. Next attempt: 2026-11-21T12:03:00Z.\n" +
 		"  Last failure: CannotPullContainerError\n"
 	if code != 0 || out != want || errs != "" {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)

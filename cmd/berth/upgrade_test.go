@@ -44,8 +44,8 @@ phase: upgrade
 old node i-1 in us-east-1a: drain
 waiting for tasks to leave i-1: task task-1 of service web is protected
 new node i-3 in us-east-1a: InService
-old node i-1 in us-east-1a: gone, 1 of 2 replaced
-Successful: 1 of 2 old nodes replaced, desired capacity 2
+old node i-1 in us-east-1a: terminated, 1 of 2 replaced
+Successful: 1 of 2 old nodes replaced since the first report, desired capacity 2
 `
 	if out = stamps.ReplaceAllString(out, ""); code != 0 || out != want || errs != "" {
 		t.Errorf("exit code %d, %s\n%s\nwant\n%s", code, errs, out, want)

@@ -89,7 +89,7 @@ func (w *whatifCommand) checkKinds() error {
 			"expected none beside --service or --task-definition")
 	case w.question.IsEmpty() && w.Instance != "":
 		return fmt.Errorf("--instance is %q, expected with --service, --task-definition or a size", w.Instance)
-	case w.question.IsEmpty() && !w.Moves && w.Save == "":
+	case w.question.IsEmpty() && !w.Moves && w.sourceFlags.Save == "":
 		return errors.New("nothing is asked, expected --service, --task-definition, a size (--cpu, --memory, --gpus, " +
 			"--port, --metric), --moves or --save")
 	}

@@ -204,10 +204,9 @@ func TestWhatifMistakes(t *testing.T) {
 			[]string{`--instance: instance "i-1" is not in the cluster`, "expected one of: openb-node-0000"}},
 		"NobodyAnswers": {[]string{"whatif", "--cpu", "1", "--endpoint", "http://127.0.0.1:1"}, 1,
 			[]string{"no server answers", "start `berth up`"}},
-		"Task": {[]string{"explain", "task", "t", "--trace"}, 1,
-			[]string{`task "t" is not in the cluster, which has none`}},
+		"Task":   {[]string{"explain", "task", "t", "--trace"}, 2, []string{"unknown flag --trace"}},
 		"NoTask": {[]string{"explain", "task"}, 2, []string{"<id>"}},
-		"ExplainSave": {[]string{"explain", "service", "web", "--trace", "--save", "x"}, 2,
+		"ExplainSave": {[]string{"explain", "service", "web", "--snapshot", bad, "--save", "x"}, 2,
 			[]string{"--save is", "only with an endpoint"}},
 	} {
 		t.Run(name, func(t *testing.T) {

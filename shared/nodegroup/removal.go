@@ -253,7 +253,7 @@ func removalsWaitingFor(u *cluster.Update, v *view) (of []string) {
 		case cluster.StepStop:
 			of = append(of, fmt.Sprintf("%d tasks stopped on %s", left, w.Instance))
 		case cluster.StepCordon:
-			of = append(of, w.Instance+" to be cordoned for long enough")
+			of = append(of, fmt.Sprintf("%s to have had no task for %.0f s", w.Instance, u.Timeouts.Cordon.Seconds()))
 		case cluster.StepTerminate:
 			of = append(of, w.Instance+" to be terminated")
 		default:

@@ -67,14 +67,15 @@ const failedTargets = "Health checks failed with these codes: [503]"
 // container's, and those of the target groups that it is in. It is an error for a task that has
 // neither.
 func (a *AWS) SetTaskHealth(id string, healthy bool) error {
-	id, checked, err := a.Machines.FindRunningTask(id)
+	given := id
+	id, checked, err := a.Machines.FindRunningTask(given)
 	if err != nil {
 		return fmt.Errorf("setting the health: %w", err)
 	}
 	isTarget := a.LoadBalancers().HasTask(id)
 	if !checked && !isTarget {
 		return fmt.Errorf("setting the health: task %s has no container health check and is in no target group, "+
-			"so nothing looks at its health", id)
+			"so nothing looks at its health; name another task, or another service", given)
 	}
 	if checked {
 		if err := a.Machines.SetHealth(id, healthy); err != nil {

@@ -243,6 +243,9 @@ func TestLoadsAndRows(t *testing.T) {
 	expect(t, "unknown operation", must2(b.own(t, "Nothing", `{}`))["__type"], any("UnknownOperationException"))
 	expect(t, "misspelt member", must2(b.own(t, "RebalanceCluster", `{"clustr":"prod"}`))["message"],
 		any(`clustr is not supported: this version of Berth does not know it; did you mean "cluster"?`))
+	expect(t, "member in the wrong place", must2(b.own(t, "PutClusterConfiguration",
+		`{"cluster":"prod","configuration":{},"nodeTypes":{}}`))["message"], any("nodeTypes is not supported: "+
+		"this version of Berth does not know it; expected cluster, configuration or revision."))
 	expect(t, "misspelt operation", must2(b.own(t, "RebalanceClustr", `{}`))["message"],
 		any(`"RebalanceClustr" is no operation of Berth's own API; did you mean "RebalanceCluster"?`))
 

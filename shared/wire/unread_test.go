@@ -68,7 +68,7 @@ func TestWrongTypesAreRefused(t *testing.T) {
 				sent++
 				// The model may have members that the SDK does not know yet.
 				_, code, message := b.answered(t, op, body(wrong))
-				if code != serialization && !strings.HasSuffix(message, "this version of Berth does not know it.") {
+				if code != serialization && !strings.Contains(message, "this version of Berth does not know it") {
 					t.Errorf("%s with %s as %s: %s %s", op, path, wrong, code, message)
 				}
 			}
@@ -116,8 +116,8 @@ func TestUnknownMembers(t *testing.T) {
 		b := newBerth(t)
 		b.create(t)
 		_, code, message := b.answered(t, op, body)
-		want := member + " is not supported: this version of Berth does not know it."
-		if code != notSupported || message != want {
+		want := member + " is not supported: this version of Berth does not know it"
+		if code != notSupported || !strings.HasPrefix(message, want) {
 			t.Errorf("%s %s: %s %s, want %q", op, body, code, message, want)
 		}
 	}

@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,13 +32,13 @@ func TestReadmeBreakIt(t *testing.T) {
 	begin := time.Now()
 	endpoint := runBerth(t, bin, strings.Fields(flags[1])...)
 	shell := newShell(t, 3*time.Minute)
+	shell.env = append(shell.env, "PATH="+filepath.Dir(bin)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	var ran []string
 	for _, command := range shellCommands(section) {
 		if makeRun.MatchString("    " + command) {
 			continue
 		}
-		line := strings.NewReplacer(defaultEndpoint, endpoint, ".cache/bin/berth", bin).Replace(command)
-		out := shell.runCommand(line)
+		out := shell.runCommand(strings.ReplaceAll(command, defaultEndpoint, endpoint))
 		at := slices.IndexFunc(breakChecks, func(c breakCheck) bool {
 			return strings.HasPrefix(command, c.command) && !slices.Contains(ran, c.name)
 		})
@@ -74,12 +76,12 @@ const sixRun = "wants 6 tasks: 6 running, 0 starting, 0 without an instance."
 
 // breakChecks are in the order of the section.
 var breakChecks = []breakCheck{
-	{"the killed machine", ".cache/bin/berth chaos kill", []string{"The machine of instance", "is terminated."}},
-	{"the service after it", ".cache/bin/berth explain service shop", []string{"shop:1", sixRun}},
-	{"the failed deployment", ".cache/bin/berth explain service shop", []string{"shop:1", sixRun,
+	{"the killed machine", "berth chaos kill", []string{"The machine of instance", "is terminated."}},
+	{"the service after it", "berth explain service shop", []string{"shop:1", sixRun}},
+	{"the failed deployment", "berth explain service shop", []string{"shop:1", sixRun,
 		"was rolled back (ROLLBACK_SUCCESSFUL)", "(shop:2) never ran: CannotStartContainerError"}},
-	{"the upgrade", ".cache/bin/berth upgrade workers", []string{": drain", "waiting for tasks to leave i-",
+	{"the upgrade", "berth upgrade workers", []string{": drain", "waiting for tasks to leave i-",
 		"Successful: 3 of 3 old nodes replaced"}},
-	{"the service after the upgrade", ".cache/bin/berth explain service shop",
+	{"the service after the upgrade", "berth explain service shop",
 		[]string{"wants 12 tasks: 12 running, 0 starting, 0 without an instance."}},
 }

@@ -13,7 +13,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// A breakable tier has a simulated fleet that `berth chaos` can break.
+// A breakable tier has a simulated AWS that `berth chaos` can break.
 type breakable interface {
 	Tier
 	Chaos() *chaos.Client

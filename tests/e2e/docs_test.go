@@ -72,7 +72,7 @@ func says(texts ...string) func(*testing.T, string) {
 
 var stories = []story{
 	{path: "README.md", flags: "--ephemeral", checks: map[string]func(*testing.T, string){
-		"go run ./cmd/berth whatif": says("512 CPU units, 1024 MiB would go to"),
+		"berth whatif": says("512 CPU units, 1024 MiB would go to"),
 	}},
 	{path: "docs/capacity.md", flags: "--ephemeral --speed 10", checks: map[string]func(*testing.T, string){
 		"aws ecs wait services-stable": func(t *testing.T, out string) {
@@ -92,8 +92,8 @@ var stories = []story{
 				}
 			}
 		},
-		"go run ./cmd/berth explain instance": says("spot"),
-		"berth consolidate spot --off":        says("spot"),
+		"berth explain instance":       says("spot"),
+		"berth consolidate spot --off": says("spot"),
 	}},
 	{path: "docs/cloud.md", flags: "--ephemeral", before: makeWeb, checks: map[string]func(*testing.T, string){
 		"berth chaos kill":     says("is terminated."),
@@ -148,6 +148,7 @@ var stories = []story{
 				"With these moves, 1 of 1 tasks would find an instance:", "(start first)"),
 			"berth whatif --trace":  says("would go to openb-node-0356, GPU 0.", "1523 instances: 310 insufficient GPU"),
 			"berth explain cluster": says("6 instances accept tasks.", "Metric connections: 150 of 600 used"),
+			"curl":                  says(`{"failures":[]}`), // the last one, ReportLoad
 		},
 	},
 	{
@@ -183,9 +184,9 @@ var stories = []story{
 		"berth doctor":  says("ok"),
 	}},
 	{path: "docs/services.md", flags: "--ephemeral", settle: true, checks: map[string]func(*testing.T, string){
-		"go run ./cmd/berth throttle web":     says("web"),
+		"berth throttle web":                  says("web"),
 		"aws ecs list-service-deployments":    says(`"serviceDeploymentArn"`),
-		"go run ./cmd/berth rollback web":     says("web"),
+		"berth rollback web":                  says("web"),
 		"aws ecs update-service-primary-task": says(`"PRIMARY"`),
 		"aws ecs delete-task-set":             says(`"DRAINING"`),
 	}},
@@ -220,7 +221,7 @@ var stories = []story{
 				t.Errorf("got %+v", got)
 			}
 		},
-		"go run ./cmd/berth upgrade workers": says("ami-2"),
+		"berth upgrade workers": says("ami-2"),
 		"aws eks update-nodegroup-config": func(t *testing.T, out string) {
 			var got struct{ Update struct{ Status, Type string } }
 			readJSON(t, out, &got)
@@ -258,7 +259,7 @@ var untold = map[string]map[string]string{
 		"make dist": released,
 		"tar xzf dist/berth_*_linux_amd64.tar.gz berth":                   released,
 		"podman load --input dist/berth_*_image.tar":                      released,
-		"go run ./cmd/berth replay --compress 20000":                      longRun,
+		"berth replay --compress 20000":                                   longRun,
 		"berth proxy --stack berth -- aws ecs list-services":              onAWS,
 		"berth proxy --stack berth --keep-credentials -- terraform apply": onAWS,
 		"berth --stack berth explain service web":                         onAWS,
@@ -298,7 +299,7 @@ var untold = map[string]map[string]string{
 		"make simulate SEED=42": runsTests, "make soak HOURS=1": runsTests,
 	},
 	"docs/upgrades.md": {
-		"go run ./cmd/berth upgrade workers --release-version ami-2": "by the real clock it takes minutes; " +
+		"berth upgrade workers --release-version ami-2": "by the real clock it takes minutes; " +
 			"TestReadmeBreakIt runs it with time that passes faster",
 	},
 }
@@ -400,7 +401,6 @@ func (s story) run(t *testing.T, bin string) {
 	for _, command := range s.before {
 		shell.runCommand(command)
 	}
-	line := strings.NewReplacer(defaultEndpoint, endpoint, "go run ./cmd/berth", "berth", ".cache/bin/berth", "berth")
 	printed, commands := map[string]string{}, storyCommands(t, s.path)
 	for _, command := range commands {
 		if untold[s.path][command] != "" {
@@ -410,7 +410,7 @@ func (s story) run(t *testing.T, bin string) {
 		if s.instead[command] != "" {
 			run = s.instead[command]
 		}
-		out := shell.runCommand(line.Replace(run))
+		out := shell.runCommand(strings.ReplaceAll(run, defaultEndpoint, endpoint))
 		if s.settle && strings.HasPrefix(command, "aws ecs wait services-stable") {
 			shell.runCommand("until " + strings.Replace(command, "wait services-stable", "describe-services", 1) +
 				" --query 'services[].deployments[].rolloutState' --output text | grep -qx COMPLETED; do sleep 1; done")

@@ -195,7 +195,7 @@ func sectionOf(t *testing.T, document, heading string) string {
 // output in a variable, of Berth's own command, also behind a prompt, of other programs, and of files that
 // printf writes.
 var firstWords = regexp.MustCompile(
-	`^ {0,2}(\$ )?([A-Z_]+=\S+ )*(export AWS_|[A-Z]+=\$\(aws |aws [a-z]|(\.cache/bin/|go run \./cmd/)?berth( [a-z-]|$)|` +
+	`^ {0,2}(\$ )?([A-Z_]+=\S+ )*(export AWS_|[A-Z]+=\$\(aws |aws [a-z]|berth( [a-z-]|$)|` +
 		`(curl|go|make|podman|sam|tar) [a-z-]|printf ')`)
 
 // shellCommands finds the commands in the blocks of a Markdown text, indented or fenced, without

@@ -1,6 +1,7 @@
 package house
 
 import (
+	"go/ast"
 	"path"
 	"regexp"
 	"slices"
@@ -21,6 +22,33 @@ func TestGlossary(t *testing.T) {
 		folder, name := "shared/"+m[1], m[2]
 		if !slices.ContainsFunc(all, func(s source) bool { return path.Dir(s.path) == folder && s.declares(name) }) {
 			t.Errorf("docs/glossary.md names %s.%s, which %s does not declare", m[1], name, folder)
+		}
+	}
+}
+
+var betterName = regexp.MustCompile("`(?:[a-z]+\\.)?([A-Za-z]+)`")
+
+// The names that the glossary gives in place of others are names of the code.
+func TestGlossaryNamesWhatIsUsed(t *testing.T) {
+	_, words, _ := strings.Cut(read(t, "docs/glossary.md"), "## Words we do not use")
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if name, ok := n.(*ast.Ident); ok {
+				used[name.Name] = true
+			}
+			return true
+		})
+	}
+	for row := range strings.Lines(words) {
+		cells := strings.Split(row, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, m := range betterName.FindAllStringSubmatch(cells[2], -1) {
+			if !used[m[1]] {
+				t.Errorf("docs/glossary.md names %s, which nothing in the code has", m[1])
+			}
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Command local is `make local`. It builds the functions, deploys template.yaml unchanged to an
-// emulator of AWS on a free loopback port, starts the simulated fleet, and prints how to use them.
+// emulator of AWS on a free loopback port, starts the simulated AWS, and prints how to use them.
 // Ctrl-C removes all of it.
 package main
 
@@ -80,6 +80,6 @@ In a second terminal:
   %[7]s chaos kill      # terminates a machine of the fleet
   AWS_ENDPOINT_URL_ECS=%[2]s %[7]s doctor
 
-The functions log to CloudWatch Logs: aws logs tail /berth/%[6]s/api
+The functions log to CloudWatch Logs: aws logs filter-log-events --log-group-name /berth/%[6]s/api
 The emulator logs to %[8]s. Ctrl-C removes everything.
 `

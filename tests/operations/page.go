@@ -25,7 +25,7 @@ below; ` + "`platformVersion`" + ` is refused as ECS refuses it for EC2. In the 
 an ` + "`InvalidRequestException`" + `, a refused parameter an ` + "`InvalidParameterException`" + `, and a path that
 the EKS API does not have is answered with status 403 and
 ` + "`MissingAuthenticationTokenException`" + `. Berth's own operations are in
-[settings.md](settings.md) and [design.md](design.md).
+[placement.md](placement.md#operations).
 `
 
 // newPage returns the page.

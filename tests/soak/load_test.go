@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A client calls the API and the simulated fleet, and notes what came of it.
+// A client calls the API and the simulated AWS, and notes what came of it.
 type client struct {
 	endpoint string
 
@@ -196,7 +196,7 @@ func (c *client) pickInstance(ctx context.Context, random *rand.Rand) string {
 	return out.ContainerInstanceArns[random.IntN(len(out.ContainerInstanceArns))]
 }
 
-// callFleet breaks or adds a machine of the simulated fleet.
+// callFleet breaks or adds a machine of the simulated AWS.
 func (c *client) callFleet(ctx context.Context, method, path, body string) {
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.endpoint, "/")+path,
 		bytes.NewReader([]byte(body)))

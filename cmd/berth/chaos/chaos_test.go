@@ -20,7 +20,7 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// fleet is a simulated fleet on a virtual clock: four machines in two zones, and on the first of
+// fleet is a simulated AWS on a virtual clock: four machines in two zones, and on the first of
 // them the tasks of web (with a health check) and of plain (without one).
 type fleet struct {
 	t *testing.T
@@ -254,8 +254,11 @@ func TestTasksBreak(t *testing.T) {
 func TestUnhealthyTasks(t *testing.T) {
 	f := newFleet(t, nil)
 	plain, checked := f.world().Tasks[0], f.world().Tasks[1]
+	if plain.ID == plain.ECS {
+		t.Fatalf("task %+v has no id of Berth's", plain)
+	}
 	if _, err := f.client.Break(f.t.Context(), f.request(chaos.Unhealthy, plain.ID)); err == nil ||
-		!strings.Contains(err.Error(), "no container health check and is in no target group") {
+		!strings.Contains(err.Error(), "task "+plain.ID+" has no container health check and is in no target group") {
 		t.Errorf("a task without checks: %v", err)
 	}
 	if out := f.breaks(f.request(chaos.Unhealthy, "")); out.Tasks[0] != checked {

@@ -117,7 +117,7 @@ func (c *Client) breakTask(ctx context.Context, r Request, world *World, out *Re
 		out.Instances = append(out.Instances, *i)
 	}
 	if r.Kind.Name == Unhealthy {
-		return c.call(ctx, http.MethodPost, "tasks/"+t.ECS+"/health", map[string]any{"healthy": false}, nil)
+		return c.call(ctx, http.MethodPost, "tasks/"+t.ID+"/health", map[string]any{"healthy": false}, nil)
 	}
 	out.ExitCode = &r.ExitCode
 	return c.call(ctx, http.MethodPost, "tasks/"+t.ECS+"/exit", map[string]any{"exitCode": r.ExitCode}, nil)
@@ -243,7 +243,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		if json.Unmarshal(answer, &refusal) == nil && refusal.Error+refusal.Message != "" {
 			return errors.New(refusal.Error + refusal.Message)
 		}
-		return fmt.Errorf("%s is no simulated fleet: it answers with status %d", c.URL, resp.StatusCode)
+		return fmt.Errorf("%s is no simulated AWS: it answers with status %d", c.URL, resp.StatusCode)
 	}
 	if out == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package chaos breaks the simulated fleet on purpose: it serves the calls below /fleet/, for which
+// Package chaos breaks the simulated AWS on purpose: it serves the calls below /fleet/, for which
 // AWS has no operation, and makes them.
 //
 // [Handler] serves them, in front of `berth up` and `berth fleet`. [Client.Break] makes them for

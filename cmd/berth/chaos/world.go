@@ -14,7 +14,7 @@ import (
 	"berth/shared/sim/ecs"
 )
 
-// World is a cluster of the simulated fleet as it is, whether or not ECS knows.
+// World is a cluster of the simulated AWS as it is, whether or not ECS knows.
 type World struct {
 	Instances []Instance `json:"instances"` // registered, in order of registration
 	Tasks     []Task     `json:"tasks"`     // RUNNING, in order of start

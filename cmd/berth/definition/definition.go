@@ -309,7 +309,7 @@ func attributesWithTargets(some []attribute) []map[string]string {
 	return out
 }
 
-// registerInstance registers an instance for a node, as its agent would. Only a simulated fleet can
+// registerInstance registers an instance for a node, as its agent would. Only a simulated AWS can
 // run tasks on it.
 func registerInstance(
 	ctx context.Context, c *client.Client, clusterName string, n servicefabric.Node, size Size,

@@ -17,8 +17,7 @@ func checkClusters(f *Facts) Check {
 		var denied *Denied
 		if !asDenied(f.Clusters.Err, &denied) {
 			finding.Verdict, finding.Expected = Fail, "a list of clusters"
-			finding.Remedy, finding.Command = "Look at the function's log", f.aws("logs tail /berth/%s/api --since 1h",
-				f.Stack.Name)
+			finding.Remedy, finding.Command = "Look at the function's log", f.folderLogCommand("api")
 		}
 		return newCheck("", "Berth's API and its clusters", finding)
 	}

@@ -84,7 +84,7 @@ var faults = []fault{
 	}, "it reads arn:old", "make deploy"},
 	{"MappingFails", "event source mappings", Warn, func(f *Facts) {
 		change(f.Mappings, "DispatchFunctionWake", func(x *Mapping) { x.LastResult = "PROBLEM: Function call failed" })
-	}, "from WakeQueue to dispatch: its last batch: PROBLEM", "logs tail /berth/prod/dispatch"},
+	}, "from WakeQueue to dispatch: its last batch: PROBLEM", "logs filter-log-events --log-group-name /berth/prod/dispatch --start-time $(($(date +%s) - 3600))000 "},
 	{"RuleOff", "rules", Fail, func(f *Facts) {
 		change(f.Rules, "LoadEvents", func(x *Rule) { x.State, x.Bus = "DISABLED", "prod-LoadBus" })
 	}, "rule LoadEvents: DISABLED", "enable-rule --name LoadEvents --event-bus-name prod-LoadBus"},
@@ -101,7 +101,7 @@ var faults = []fault{
 		`update-schedule --name DispatchFunctionMinute --state ENABLED --schedule-expression 'rate(1 minute)'`},
 	{"QueueGrowsOld", "queues", Fail, func(f *Facts) {
 		change(f.Queues, "EventsQueue", func(x *Queue) { x.Visible, x.OldestAge = 3, new(time.Hour) })
-	}, "EventsQueue: 3 messages, the oldest for 1h0m0s", "logs tail /berth/prod/task-state-change"},
+	}, "EventsQueue: 3 messages, the oldest for 1h0m0s", "logs filter-log-events --log-group-name /berth/prod/task-state-change "},
 	{"QueueWithoutDeadLetters", "queues", Fail, func(f *Facts) {
 		change(f.Queues, "WakeQueue", func(x *Queue) { x.DeadLettersARN = "" })
 	}, `its dead letters go to ""`, "make deploy"},

@@ -47,7 +47,14 @@ func (f *Facts) judgeMapping(id string, p PlannedMapping, got Mapping) (found []
 
 // logCommand returns a command that shows a function's log.
 func (f *Facts) logCommand(function string) string {
-	return f.aws("logs tail /berth/%s/%s --since 1h", f.Stack.Name, f.Plan.folderOf(function))
+	return f.folderLogCommand(f.Plan.folderOf(function))
+}
+
+// folderLogCommand returns a command that shows what the function of a folder has logged within the last
+// hour, with either version of the AWS CLI.
+func (f *Facts) folderLogCommand(folder string) string {
+	return f.aws("logs filter-log-events --log-group-name /berth/%s/%s --start-time $(($(date +%%s) - 3600))000 "+
+		"--query 'events[].message' --output text", f.Stack.Name, folder)
 }
 
 // checkRules judges the rules that bring events.

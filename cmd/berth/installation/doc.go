@@ -1,5 +1,5 @@
 // Package installation puts an embedded Berth together: the state, the queues and streams that
-// template.yaml declares, the functions, the API, and a simulated fleet as its ECS, all on one
+// template.yaml declares, the functions, the API, and a simulated AWS as its ECS, all on one
 // loop.
 //
 // It owns the wiring and nothing else: what each part does is in the package of that part. In come

@@ -40,7 +40,7 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// FleetSource is the source of the simulated fleet's events. Only AWS may send events with a source
+// FleetSource is the source of the simulated AWS's events. Only AWS may send events with a source
 // that begins with aws.
 const FleetSource = "berth.fleet"
 

@@ -55,7 +55,7 @@ func checkDisconnected(f *finder) {
 	}
 	slices.Sort(d.instances)
 	first := d.instances[0]
-	forgotten := "Deregister it if it is gone for good"
+	forgotten := "Deregister it if it will not come back"
 	if d.replaceable > 0 {
 		forgotten += ": its tasks are replaced at once"
 	}

@@ -2,6 +2,7 @@ package problem_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +124,8 @@ func TestGroupsWithoutInstances(t *testing.T) {
 	}
 }
 
-// A task that is larger than every instance is not helped by moves.
+// Neither moves, nor instances that take tasks again, nor fewer tasks help a task that is larger than
+// every instance.
 func TestTaskLargerThanInstances(t *testing.T) {
 	for n, needs := range []cluster.Resources{
 		{CPU: 4096 * cluster.CPUUnit, Memory: 1}, {CPU: 1, Memory: 4096}, {CPU: 1, Memory: 1, GPUs: 1},
@@ -132,18 +134,24 @@ func TestTaskLargerThanInstances(t *testing.T) {
 			w.instance(1)
 			w.service("web", 1)
 			w.rows[2].(*cluster.TaskDefinition).Needs = needs
+			w.instance(2, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+			w.instance(3, func(i *cluster.Instance) { i.AgentConnected = false })
+			w.instance(4, withAttributes(map[string]string{cluster.AttributeUnschedulable: ""}))
 		}, problem.ServiceShort, "Service web runs 0 of 1 task: no instance can take 1 more.",
 			[]string{"A task needs 4096 CPU units, more than the largest instance has (1024).",
 				"A task needs 4096 MiB of memory, more than the largest instance has (2048).",
 				"A task needs 1 GPU, more than any instance has (0)."}[n],
-			"berth instance --output wide --cluster prod"}
+			"aws ecs update-service --cluster prod --service web --task-definition web"}
 		t.Run(fmt.Sprint(n), c.check)
 		w := newWorld()
 		c.prepare(w)
-		for _, h := range w.find(t)[0].Help {
-			if strings.Contains(h.Command, "--moves") {
-				t.Errorf("%+v", h)
-			}
+		found := w.find(t)
+		at := slices.IndexFunc(found, func(p problem.Problem) bool { return p.Kind == problem.ServiceShort })
+		want := []problem.Help{{What: "Register a revision that needs at most " +
+			[]string{"1024 CPU units", "2048 MiB of memory", "0 GPUs"}[n] + " and deploy it, or add larger instances",
+			Command: c.command}, {What: "See what the instances have", Command: "berth instance --output wide --cluster prod"}}
+		if got := found[at].Help; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

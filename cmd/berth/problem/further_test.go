@@ -95,6 +95,16 @@ func TestSituationsFoundByTrying(t *testing.T) {
 				{Filter: cluster.FilterStatus, Count: 1}}}
 		}, problem.ServiceShort, "Service web runs 1 of 2 tasks, 1 on a draining instance: no instance can take 1 more.",
 			"1 not active", "--status ACTIVE --container-instances n-1"},
+		{"TasksThatStart", func(w *world) {
+			w.instance(1)
+			w.instance(2, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+			w.service("web", 6)
+			for k, on := range []string{"n-1", "n-1", "n-1", "n-1", "n-2"} {
+				w.task("web", k+1, on, func(t *cluster.Task) { t.Last = cluster.TaskPending })
+			}
+		}, problem.ServiceShort, "Service web runs 0 of 6 tasks, 5 are starting: no instance can take 1 more.",
+			"1 insufficient CPU (needs 256 units, best free 0)", // those on n-1 would stop if the service wanted fewer
+			"aws ecs update-service --cluster prod --service web --desired-count 4"},
 		{"AnInstanceOutsideEveryProvider", func(w *world) {
 			*w = *onSpot(func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Scaling.Enabled = false })
 			w.instance(2)
@@ -113,7 +123,7 @@ func TestSituationsFoundByTrying(t *testing.T) {
 				t.Reason = "TaskFailedToStart: ClientException: TaskDefinition is inactive"
 			})
 		}, problem.ServiceThrottled, "Service web runs 1 of 2 tasks: its starts are throttled.",
-			"1 attempt in a row failed, and 1 task of web:1 never ran.",
+			"1 attempt failed: 1 task of web:1 never ran.",
 			"update-service --cluster prod --service web --task-definition web"},
 		{"ProtectedTasksKeepAServiceFromScalingIn", func(w *world) {
 			w.instance(1)

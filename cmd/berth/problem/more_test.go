@@ -37,7 +37,7 @@ func TestAnAttemptThatIsDueButHasNoRoom(t *testing.T) {
 	}{
 		"NoRoom": {true, problem.ServiceShort, "0 of 1 instance can take one: 1 constraint not met (attribute:rack == r9). " +
 			"No instance has the value \"r9\" of the attribute \"rack\"; the nearest value is \"r1\". " +
-			"Before that, 3 attempts in a row failed. Last failure: No image."},
+			"Before that, 3 attempts failed, one after the other. Last failure: No image."},
 		"Due": {false, problem.ServiceThrottled, "The next attempt has been due since 2026-11-21T12:00:00Z."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -98,7 +98,7 @@ var situations = []situation{
 			Revisions: map[string]cluster.Backoff{"ecs-svc/2": {Step: 4, Failures: 7, Since: noon,
 				NextAttemptAt: noon.Add(20 * time.Minute), Reason: "CannotPullContainerError: no such image"}}})
 	}, problem.ServiceThrottled, "Service web runs 1 of 3 tasks: its starts are throttled.",
-		"4 attempts in a row failed, and 7 tasks of web:1 never ran. The next attempt is at 2026-11-21T12:20:00Z. " +
+		"4 attempts failed, one after the other: 7 tasks of web:1 never ran. The next attempt is at 2026-11-21T12:20:00Z. " +
 			"Last failure: CannotPullContainerError: no such image.",
 		"aws ecs list-tasks --cluster prod --service-name web --desired-status STOPPED"},
 	{"ABreakerThatRolledBack", func(w *world) {

@@ -21,7 +21,7 @@ func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 	d := cmp.Or(f.blocked[s.Name], s.Blocked)
 	p := Problem{Kind: ServiceShort, Type: "service", Name: s.Name, Count: count,
 		What: fmt.Sprintf("Service %s runs %d of %s%s: no instance can take %s.", s.Name, c.running,
-			whatif.CountNoun(s.Desired, "task"), describeLeaving(c), countMore(cmp.Or(d.Unplaced, count))),
+			whatif.CountNoun(s.Desired, "task"), describeOthers(c), countMore(cmp.Or(d.Unplaced, count))),
 		Why: describeDiagnosis(d)}
 	if _, asked := f.blocked[s.Name]; !asked { // now is not known, or there is room
 		p.Why = "When placement last tried: " + p.Why
@@ -42,7 +42,7 @@ func (f roomFinder) addBlocked(s *cluster.Service, c taskCounts, count int) {
 			help = append(help, serviceFinder(f).correction(s, u))
 		}
 	}
-	if text := f.exceedsInstances(s); text != "" {
+	if text, _ := f.exceedsInstances(s); text != "" {
 		p.Why += " " + text
 	}
 	if slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterPort }) {
@@ -118,15 +118,20 @@ func describeHolder(s *cluster.Service, t *cluster.Task) string {
 	return "Tasks of service " + t.Service + " hold the port"
 }
 
-// describeLeaving says how many of the running tasks leave: they count, and need a replacement.
-func describeLeaving(c taskCounts) string {
+// describeOthers says how many of the running tasks leave, which count and need a replacement, and how
+// many tasks are starting, which have an instance and do not count yet.
+func describeOthers(c taskCounts) (text string) {
 	switch c.leaving {
 	case 0:
-		return ""
 	case 1:
-		return ", 1 on a draining instance"
+		text = ", 1 on a draining instance"
+	default:
+		text = fmt.Sprintf(", %d on draining instances", c.leaving)
 	}
-	return fmt.Sprintf(", %d on draining instances", c.leaving)
+	if n := len(c.starting); n > 0 {
+		text += fmt.Sprintf(", %d %s starting", n, isOrAre(n))
+	}
+	return text
 }
 
 // describeWaitingLimit says that tasks of the service do not even wait for an instance, because as
@@ -188,18 +193,15 @@ const maxHelp = 4
 // roomHelp returns what may give the service's tasks room, by what rejects the most instances.
 // movesHelp is set if moves could.
 func (f roomFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCounts, movesHelp bool) (help []Help) {
-	fewer := Help{"Ask for as many tasks as there is room for", f.aws("update-service --service %s --desired-count %d",
-		s.Name, c.running-c.leaving)}
-	if c.running == c.leaving {
-		fewer.What = "Ask for none until there is room"
-	}
-	if c.isReplacing(s) {
-		fewer = Help{"Let it stop a task first", f.percentages(s)}
+	if _, most := f.exceedsInstances(s); most != "" { // nothing gives such a task room on these instances
+		return append(deployHelp(f.finder, s, s.Deployment.ID, s.Deployment.TaskDefinition,
+			fmt.Sprintf("Register a revision that needs at most %s and deploy it, or add larger instances", most)),
+			Help{"See what the instances have", f.berth("instance --output wide")})
 	}
 	for _, r := range sortedRejections(d) {
 		help = append(help, f.filterHelp(s, r, movesHelp)...)
-		if slices.Contains(roomFilters, r.Filter) && s.Strategy != cluster.Daemon { // a DAEMON has no desired count
-			help = append(help, fewer)
+		if slices.Contains(roomFilters, r.Filter) {
+			help = append(help, f.fewerHelp(s, c)...)
 		}
 	}
 	switch {
@@ -217,6 +219,23 @@ func (f roomFinder) roomHelp(s *cluster.Service, d *cluster.Diagnosis, c taskCou
 		}
 	}
 	return unique[:min(len(unique), maxHelp)]
+}
+
+// fewerHelp returns the command after which the service wants no more tasks than there is room for, or
+// needs room for none beside those that it has.
+func (f roomFinder) fewerHelp(s *cluster.Service, c taskCounts) []Help {
+	kept := c.running - c.leaving + len(c.starting) - c.startingLeaving
+	switch {
+	case c.isReplacing(s):
+		return []Help{{"Let it stop a task first", f.percentages(s)}}
+	case s.Strategy == cluster.Daemon, kept >= s.Desired: // a DAEMON has no desired count
+		return nil
+	case kept == 0:
+		return []Help{{"Ask for none until there is room",
+			f.aws("update-service --service %s --desired-count 0", s.Name)}}
+	}
+	return []Help{{"Ask for as many tasks as there is room for",
+		f.aws("update-service --service %s --desired-count %d", s.Name, kept)}}
 }
 
 // roomFilters are the filters that fewer tasks would satisfy.
@@ -249,9 +268,6 @@ func (f roomFinder) filterHelp(s *cluster.Service, r cluster.Rejection, movesHel
 		return []Help{{"See where tasks would go without the domain rule", f.berth(
 			"whatif --service %s --domain-policy %s", s.Name, cluster.PolicyNone)}}
 	case cluster.FilterCPU, cluster.FilterMemory, cluster.FilterGPU, cluster.FilterENI, cluster.FilterMetric:
-		if f.exceedsInstances(s) != "" {
-			return []Help{{"See what the instances have", f.berth("instance --output wide")}}
-		}
 		if s.Strategy == cluster.Daemon {
 			break // moves make no room for its tasks
 		}
@@ -270,8 +286,8 @@ func mayUseProvider(s *cluster.Service, i *cluster.Instance) bool {
 }
 
 // exceedsInstances says that a task of the service is larger than every instance, so that neither
-// stops nor moves give it room; empty if it is not.
-func (f roomFinder) exceedsInstances(s *cluster.Service) string {
+// stops nor moves give it room, and what the largest instance has; empty if it is not.
+func (f roomFinder) exceedsInstances(s *cluster.Service) (text, most string) {
 	d := f.in.Snapshot.Definitions[s.Deployment.TaskDefinition]
 	var cpu, memory int64
 	var gpus int
@@ -284,18 +300,18 @@ func (f roomFinder) exceedsInstances(s *cluster.Service) string {
 	}
 	switch {
 	case d == nil || cpu == 0:
-		return ""
+		return "", ""
 	case int64(d.Needs.CPU) > cpu:
 		return fmt.Sprintf("A task needs %d CPU units, more than the largest instance has (%d).",
-			int64(d.Needs.CPU)/cluster.CPUUnit, cpu/cluster.CPUUnit)
+			int64(d.Needs.CPU)/cluster.CPUUnit, cpu/cluster.CPUUnit), fmt.Sprintf("%d CPU units", cpu/cluster.CPUUnit)
 	case int64(d.Needs.Memory) > memory:
 		return fmt.Sprintf("A task needs %d MiB of memory, more than the largest instance has (%d).", d.Needs.Memory,
-			memory)
+			memory), fmt.Sprintf("%d MiB of memory", memory)
 	case d.Needs.GPUs > gpus:
 		return fmt.Sprintf("A task needs %s, more than any instance has (%d).",
-			whatif.CountNoun(d.Needs.GPUs, "GPU"), gpus)
+			whatif.CountNoun(d.Needs.GPUs, "GPU"), gpus), whatif.CountNoun(gpus, "GPU")
 	}
-	return ""
+	return "", ""
 }
 
 // sortedRejections returns the rejections of a diagnosis, the largest first.

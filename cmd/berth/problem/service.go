@@ -27,6 +27,7 @@ type taskCounts struct {
 	running, unhealthy int
 	leaving            int             // running on a DRAINING instance
 	starting           []*cluster.Task // on an instance, not RUNNING yet
+	startingLeaving    int             // of those, on a DRAINING instance
 	oldest             time.Time       // when the first of those was created
 	oldestOn           string          // its instance
 	reason             string          // why the first unhealthy one is
@@ -46,12 +47,15 @@ func (f serviceFinder) countTasks(s *cluster.Service, revision string) (c taskCo
 		case !t.IsActive() || t.Instance == "":
 		case t.Last != cluster.TaskRunning:
 			c.starting = append(c.starting, t)
+			if f.isOnDraining(t) {
+				c.startingLeaving++
+			}
 			if at := t.CreatedAt.Time(); c.oldest.IsZero() || at.Before(c.oldest) {
 				c.oldest, c.oldestOn = at, t.Instance
 			}
 		default:
 			c.running++
-			if v := f.in.Snapshot.Instances[t.Instance]; v != nil && v.Instance != nil && isDraining(v.Instance) {
+			if f.isOnDraining(t) {
 				c.leaving++
 			}
 			target := f.in.Snapshot.Target(s.Short, t.ID)
@@ -62,6 +66,12 @@ func (f serviceFinder) countTasks(s *cluster.Service, revision string) (c taskCo
 		}
 	}
 	return c
+}
+
+// isOnDraining reports whether the task's instance is DRAINING.
+func (f serviceFinder) isOnDraining(t *cluster.Task) bool {
+	v := f.in.Snapshot.Instances[t.Instance]
+	return v != nil && v.Instance != nil && isDraining(v.Instance)
 }
 
 // unhealthyReason returns what a load balancer said, if it is the one that found the task

@@ -115,7 +115,7 @@ func TestTasksOfATaskSetThatEnd(t *testing.T) {
 			w.rows = append(w.rows, &cluster.Throttle{Head: w.head(), Owner: "web-short", Service: "web",
 				Revisions: map[string]cluster.Backoff{"ecs-svc/3": {Step: 4, Failures: 1, NextAttemptAt: tenPast.Add(time.Hour)}}})
 		}), problem.ServiceThrottled, "Task set ecs-svc/3 of service web runs 0 of 1 task: its starts are throttled.",
-			"4 attempts in a row failed", "aws ecs describe-tasks --cluster prod --tasks t-2"},
+			"4 attempts failed, one after the other", "aws ecs describe-tasks --cluster prod --tasks t-2"},
 	} {
 		t.Run(c.name, c.check)
 	}

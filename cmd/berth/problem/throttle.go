@@ -30,8 +30,8 @@ func (f serviceFinder) checkThrottle(s *cluster.Service, c taskCounts) (throttle
 		if isDue {
 			next = "The next attempt has been due since " + formatTime(r.NextAttemptAt)
 		}
-		why := fmt.Sprintf("%s in a row failed, and %s of %s never ran. %s.",
-			whatif.CountNoun(r.Step, "attempt"), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
+		why := fmt.Sprintf("%s: %s of %s never ran. %s.",
+			whatif.CountFailedAttempts(r.Step), whatif.CountNoun(r.Failures, "task"), r.TaskDefinition, next)
 		if r.Reason != "" {
 			why += " Last failure: " + describeReason(r.Reason)
 		}
@@ -74,7 +74,7 @@ func describeEarlierFailures(in *Input, s *cluster.Service) (text string) {
 		if r.NextAttemptAt.After(in.Now) {
 			continue // a problem of its own
 		}
-		text += fmt.Sprintf(" Before that, %s in a row failed.", whatif.CountNoun(r.Step, "attempt"))
+		text += fmt.Sprintf(" Before that, %s.", whatif.CountFailedAttempts(r.Step))
 		if r.Reason != "" {
 			text += " Last failure: " + sentence(r.Reason)
 		}

@@ -63,7 +63,7 @@ func machineOfNode(n trace.Node, number int) ec2.Machine {
 	return m
 }
 
-// submitTask calls RunTask. The simulated fleet ends the task after the seconds in its environment.
+// submitTask calls RunTask. The simulated AWS ends the task after the seconds in its environment.
 func (r *nodeReplay) submitTask(t trace.Task) error {
 	rules := cluster.Rules{Scoring: r.options.Strategy}
 	models, err := t.ModelConstraint()

@@ -20,8 +20,8 @@ type UpgradeProgress struct {
 	Phase     string `json:"phase"`
 	Waiting   string `json:"waiting,omitempty"`
 	Desired   int    `json:"desiredCapacity"`
-	// Old counts the nodes that were outdated at the first report, Replaced those of them that are
-	// gone.
+	// Old counts the nodes that were outdated at the first report, Replaced those of them that have been
+	// terminated since. An update that was in progress before may have replaced others.
 	Old      int            `json:"old"`
 	Replaced int            `json:"replaced"`
 	Nodes    []ProgressNode `json:"nodes"`
@@ -141,7 +141,8 @@ func (a *UpgradeProgress) ChangesSince(before *UpgradeProgress) (out []string) {
 		say("waiting for %s", a.Waiting)
 	}
 	if a.Status != string(cluster.UpdateInProgress) {
-		say("%s: %d of %d old nodes replaced, desired capacity %d", a.Status, a.Replaced, a.Old, a.Desired)
+		say("%s: %d of %d old nodes replaced since the first report, desired capacity %d", a.Status, a.Replaced, a.Old,
+			a.Desired)
 		if a.Stopped != "" {
 			say("%s", a.Stopped)
 		}
@@ -150,7 +151,7 @@ func (a *UpgradeProgress) ChangesSince(before *UpgradeProgress) (out []string) {
 }
 
 // nodeChanges describes what has changed about each node: its lifecycle, the step that is done with
-// it, or that it is gone. New nodes appear with their lifecycle.
+// it, or that it has left the group. New nodes appear with their lifecycle.
 func (a *UpgradeProgress) nodeChanges(before *UpgradeProgress) (out []string) {
 	say := func(n *ProgressNode, format string, args ...any) {
 		kind := "new"
@@ -171,22 +172,30 @@ func (a *UpgradeProgress) nodeChanges(before *UpgradeProgress) (out []string) {
 		case old == nil || n.Lifecycle != old.Lifecycle:
 			say(n, "%s", n.Lifecycle)
 		case n.Step != old.Step && n.Step != "":
-			say(n, "%s", n.Step)
+			say(n, "%s", describeStep(n.Step))
 		case n.Step != old.Step:
 			say(n, "stays in service")
 		}
 	}
-	// Nodes left in was are gone. Each old one that goes counts.
+	// Nodes left in was have left the group. Each old one that does counts.
 	replaced := before.Replaced
 	for i := range before.Nodes {
 		switch n := &before.Nodes[i]; {
 		case was[n.EC2] == nil:
 		case n.Old:
 			replaced++
-			say(n, "gone, %d of %d replaced", replaced, a.Old)
+			say(n, "terminated, %d of %d replaced", replaced, a.Old)
 		default:
-			say(n, "gone")
+			say(n, "terminated")
 		}
 	}
 	return out
+}
+
+// describeStep returns the step of a removal in a word for users, who know no cordons.
+func describeStep(step string) string {
+	if step == string(cluster.StepCordon) {
+		return "empty"
+	}
+	return step
 }

@@ -359,6 +359,14 @@ func (a *UpgradeAnswer) Print(w io.Writer) error {
 	return p.err
 }
 
+// CountFailedAttempts returns "1 attempt failed", "2 attempts failed, one after the other".
+func CountFailedAttempts(n int) string {
+	if n == 1 {
+		return "1 attempt failed"
+	}
+	return fmt.Sprintf("%d attempts failed, one after the other", n)
+}
+
 // CountNoun returns a number with its noun: "1 task", "2 tasks".
 func CountNoun(n int, noun string) string {
 	if n == 1 {

@@ -217,13 +217,14 @@ func TestUpgradeProgress(t *testing.T) {
 		u.Removals = []cluster.NodeRemoval{{Instance: "i-2", Step: cluster.StepDrain}}
 	}, "phase: upgrade", "old node i-2 in a: drain",
 		"waiting for tasks to leave i-2: the deployment configuration of service web")
-	look(func() { u.Removals[0].Step, u.WaitingFor = cluster.StepTerminate, "" }, "old node i-2 in a: terminate")
+	look(func() { u.Removals[0].Step, u.WaitingFor = cluster.StepCordon, "" }, "old node i-2 in a: empty")
+	look(func() { u.Removals[0].Step = cluster.StepTerminate }, "old node i-2 in a: terminate")
 	look(func() { u.Removals, g.Instances = nil, slices.Delete(g.Instances, 1, 2) },
-		"old node i-2 in a: gone, 1 of 4 replaced")
+		"old node i-2 in a: terminated, 1 of 4 replaced")
 	look(func() {
 		u.Status, u.Errors = cluster.UpdateFailed, []cluster.UpdateError{{Code: cluster.PodEvictionFailure,
 			Message: "stuck", Resources: []string{"i-1"}}}
-	}, "PodEvictionFailure: stuck (i-1)", "Failed: 1 of 4 old nodes replaced, desired capacity 5")
+	}, "PodEvictionFailure: stuck (i-1)", "Failed: 1 of 4 old nodes replaced since the first report, desired capacity 5")
 
 	k.NodeGroups["workers"].Update, u.ID = "u-3", "u-3"
 	if _, err := whatif.MeasureProgress(k, "workers", "u-2", snap, last); err == nil ||

@@ -20,7 +20,7 @@ func (a *hookAPI) putLifecycleHook(_ context.Context, in *struct {
 	DefaultResult                                                string `default:"ABANDON"`
 }) (any, error) {
 	if in.LifecycleTransition != terminating {
-		return nil, cluster.Errorf("ValidationError", "The simulated fleet holds up %s alone, not %.64q", terminating,
+		return nil, cluster.Errorf("ValidationError", "The simulated AWS holds up %s alone, not %.64q", terminating,
 			in.LifecycleTransition)
 	}
 	if in.DefaultResult != "CONTINUE" && in.DefaultResult != "ABANDON" {

@@ -82,7 +82,7 @@ func checkFaultTag(key, value string) error {
 	}
 	if !known {
 		return cluster.Errorf("ValidationError",
-			"The simulated fleet does not know the tag %s=%s: berth fleet --help has those that it knows", key, value)
+			"The simulated AWS does not know the tag %s=%s: berth fleet --help has those that it knows", key, value)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error)
 		}
 		if _, _, _, err := p.machine.RegisteredSize(); err != nil {
 			return p, cluster.Errorf("InvalidParameterValue",
-				"Invalid value '%.64s' for InstanceType. The simulated fleet has %s.", p.machine.Type,
+				"Invalid value '%.64s' for InstanceType. The simulated AWS has %s.", p.machine.Type,
 				strings.Join(ec2.MachineTypes(), ", "))
 		}
 	}

@@ -58,7 +58,7 @@ func (e *Groups) putPolicy(name string, p policy) error {
 		case !(p.Target > 0):
 			return cluster.Errorf("ValidationError", "TargetValue is %g, and must be above 0", p.Target)
 		case !cloudwatch.HasStatistic(p.Statistic):
-			return cluster.Errorf("ValidationError", "The simulated fleet does not know the statistic %.64q",
+			return cluster.Errorf("ValidationError", "The simulated AWS does not know the statistic %.64q",
 				p.Statistic)
 		}
 		names := p.trackingAlarmNames(g)

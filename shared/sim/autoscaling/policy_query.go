@@ -85,7 +85,7 @@ func (a *policyAPI) putScalingPolicy(_ context.Context, in *struct {
 }) (any, error) {
 	if in.PolicyType != "TargetTrackingScaling" {
 		return nil, cluster.Errorf("ValidationError",
-			"The simulated fleet knows policies of the type TargetTrackingScaling alone, not %.64q", in.PolicyType)
+			"The simulated AWS knows policies of the type TargetTrackingScaling alone, not %.64q", in.PolicyType)
 	}
 	t := in.TargetTrackingConfiguration
 	if t == nil || t.TargetValue == nil || t.CustomizedMetricSpecification.MetricName == "" {

@@ -357,7 +357,7 @@ type processesInput struct {
 func (a *groupAPI) setProcesses(in *processesInput, rebalances bool) (any, error) {
 	if !slices.Equal(in.ScalingProcesses, []string{"AZRebalance"}) {
 		return nil, cluster.Errorf("ValidationError",
-			"The simulated fleet suspends and resumes the process AZRebalance alone, not %.128s",
+			"The simulated AWS suspends and resumes the process AZRebalance alone, not %.128s",
 			strings.Join(in.ScalingProcesses, ", "))
 	}
 	return nil, a.groups.changeGroup("SuspendProcesses", in.AutoScalingGroupName, func(g *group, _ time.Time) error {

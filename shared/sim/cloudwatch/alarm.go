@@ -53,7 +53,7 @@ func (c *Service) StoreAlarm(a Alarm, now time.Time) error {
 		return cluster.Errorf("ValidationError", "an alarm needs a name and at least one evaluation period")
 	}
 	if comparisons[a.Compare] == nil {
-		return cluster.Errorf("ValidationError", "The simulated fleet does not know the comparison %.64q", a.Compare)
+		return cluster.Errorf("ValidationError", "The simulated AWS does not know the comparison %.64q", a.Compare)
 	}
 	if old := c.Rows[a.Name]; old != nil {
 		a.State, a.Since, a.Reason, a.Version = old.State, old.Since, old.Reason, old.Version

@@ -81,7 +81,7 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if _, known := reflect.TypeFor[alarmInput]().FieldByName(name); !known {
 			return nil, cluster.Errorf("ValidationError",
-				"The simulated fleet does not know the parameter %.128s of PutMetricAlarm", name)
+				"The simulated AWS does not know the parameter %.128s of PutMetricAlarm", name)
 		}
 	}
 	return withInput(tree, func(in *alarmInput) (protocol.Tree, error) {
@@ -94,7 +94,7 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 		}
 		if in.DatapointsToAlarm > 0 && in.DatapointsToAlarm != alarm.Times {
 			return nil, cluster.Errorf("ValidationError",
-				"In the simulated fleet DatapointsToAlarm is EvaluationPeriods")
+				"In the simulated AWS DatapointsToAlarm is EvaluationPeriods")
 		}
 		if alarm.Period < 1 || alarm.Period*alarm.Times > longestAlarm {
 			return nil, cluster.Errorf("ValidationError",
@@ -103,7 +103,7 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 		}
 		if statistics[alarm.Statistic] == nil || alarm.Metric.Name == "" || alarm.Metric.Namespace == "" {
 			return nil, cluster.Errorf("ValidationError",
-				"An alarm of the simulated fleet watches one metric by a statistic")
+				"An alarm of the simulated AWS watches one metric by a statistic")
 		}
 		return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error {
 			return a.service.StoreAlarm(alarm,
@@ -148,7 +148,7 @@ func (a *api) putMetricData(in *struct {
 		switch {
 		case d.Value == nil || d.MetricName == "":
 			return nil, cluster.Errorf("InvalidParameterCombination",
-				"A datapoint of the simulated fleet has a MetricName and a Value")
+				"A datapoint of the simulated AWS has a MetricName and a Value")
 		case math.IsNaN(*d.Value) || math.IsInf(*d.Value, 0):
 			return nil, cluster.Errorf("InvalidParameterValue",
 				"The value %g for parameter MetricData.Value is invalid", *d.Value)
@@ -178,7 +178,7 @@ func (a *api) getMetricStatistics(in *struct {
 }) (protocol.Tree, error) {
 	if in.Period != 60 {
 		return nil, cluster.Errorf("InvalidParameterValue",
-			"The simulated fleet gives statistics of periods of 60 seconds")
+			"The simulated AWS gives statistics of periods of 60 seconds")
 	}
 	list := []protocol.Tree{}
 	err := a.service.kernel.View(func(now time.Time) error {

@@ -191,7 +191,7 @@ func (a *hostAPI) describeNetworkInterfaces(_ context.Context, in *struct {
 	}
 	if len(in.Filter) > 0 && !ofBalancer {
 		return nil, cluster.Errorf("InvalidParameterValue",
-			"The simulated fleet finds network interfaces by a load balancer's description alone (ELB NAME), or all")
+			"The simulated AWS finds network interfaces by a load balancer's description alone (ELB NAME), or all")
 	}
 	type item struct {
 		ID   string `xml:"networkInterfaceId"`
@@ -267,7 +267,7 @@ func (a *hostAPI) describeInstances(_ context.Context, in *struct {
 	for _, f := range in.Filter {
 		if hostFilters[f.Name] == nil {
 			return nil, cluster.Errorf("InvalidParameterValue",
-				"The filter '%.64s' is invalid: the simulated fleet knows %q",
+				"The filter '%.64s' is invalid: the simulated AWS knows %q",
 				f.Name, slices.Sorted(maps.Keys(hostFilters)))
 		}
 	}

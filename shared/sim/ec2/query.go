@@ -377,7 +377,7 @@ func describeImages(_ context.Context, in *struct {
 	for n, filter := range in.Filter {
 		if n > 0 || filter.Name != "name" {
 			return nil, cluster.Errorf("InvalidParameterValue",
-				"The simulated fleet knows images by the filter name alone")
+				"The simulated AWS knows images by the filter name alone")
 		}
 		names = filter.Value
 	}

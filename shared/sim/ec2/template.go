@@ -230,7 +230,7 @@ func (e *Templates) CreateVersion(
 	if v.Image != "" && !strings.HasPrefix(v.Image, "ami-") && !strings.HasPrefix(v.Image, "resolve:") {
 		name := v.Image
 		if v.Image = images[name]; v.Image == "" {
-			return nil, cluster.Errorf("InvalidAMIID.NotFound", "No image of the simulated fleet has the name %.128s",
+			return nil, cluster.Errorf("InvalidAMIID.NotFound", "No image of the simulated AWS has the name %.128s",
 				name)
 		}
 	}

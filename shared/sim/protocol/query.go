@@ -152,7 +152,7 @@ func refuseUnknown(form url.Values, in reflect.Type) error {
 		}
 		field, known := in.FieldByName(name)
 		if !known {
-			return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of %.128s",
+			return cluster.Errorf("ValidationError", "The simulated AWS does not know the parameter %.128s of %.128s",
 				key, form.Get("Action"))
 		}
 		if field.Tag.Get("protocol") == "strict" && below != "" {
@@ -167,7 +167,7 @@ func refuseUnknown(form url.Values, in reflect.Type) error {
 
 // UnknownParameter is the error of a parameter that would have no effect.
 func UnknownParameter(key string) error {
-	return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s", key)
+	return cluster.Errorf("ValidationError", "The simulated AWS does not know the parameter %.128s", key)
 }
 
 // PageOf returns a page of size items, of at most most, and the token of the next page, "" after

@@ -68,7 +68,8 @@ func (p *Policy) CheckRight(principal, operation string, right Right) error {
 		return nil
 	}
 	return cluster.Errorf(cluster.CodeAccessDenied,
-		"User: %.2048s is not authorized to perform: %.100s. It needs the right to %s, which the parameter %s gives.",
+		"User: %.2048s is not authorized to perform: %.100s. It needs the right to %s: the stack's parameter %s gives "+
+			"it, or `rights` in the file of berth up --credentials.",
 		principal, operation, right, parameters[right])
 }
 

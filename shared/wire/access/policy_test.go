@@ -39,6 +39,19 @@ func TestOnlyListedPrincipalsMayChangeAnything(t *testing.T) {
 	}
 }
 
+// A refusal names what gives the right on AWS, and in one process.
+func TestRefusalsSayWhatGivesTheRight(t *testing.T) {
+	for operation, want := range map[string]string{
+		"StopTask": "It needs the right to write: the stack's parameter WriterArns gives it, or `rights` in the file of " +
+			"berth up --credentials.",
+		"DeleteNodegroup": "the right to manage node groups: the stack's parameter NodeGroupManagerArns gives it",
+	} {
+		if err := (&Policy{}).Check(ann, operation); !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", operation, err, want)
+		}
+	}
+}
+
 func TestAnEmptyPolicyOnlyReadsAndNoneChecksNothing(t *testing.T) {
 	for operation, right := range map[string]Right{"StopTask": Write, "DeleteNodegroup": ManageNodeGroups,
 		"GetTaskProtection": Read} {

@@ -108,7 +108,20 @@ func (s speller) skipUnknown(path, name string, members map[string]reflect.Type)
 		return nil
 	}
 	return cluster.Errorf(cluster.CodeUnsupported, "%.200s is not supported: this version of Berth does not know it%s",
-		path+name, choice.End(name, slices.Collect(maps.Keys(members))))
+		path+name, endOfUnknown(name, members))
+}
+
+// maxListedMembers is how many members a refusal lists: more would hide what is wrong.
+const maxListedMembers = 20
+
+// endOfUnknown ends the sentence about an unknown member: with the nearest one, or if none is near,
+// with all that the object may have.
+func endOfUnknown(name string, members map[string]reflect.Type) string {
+	known := slices.Sorted(maps.Keys(members))
+	if len(known) == 0 || len(known) > maxListedMembers || choice.Nearest(name, known) != "" {
+		return choice.End(name, known)
+	}
+	return "; " + choice.Expected(name, known)
 }
 
 // elementOf returns the type of the items of a list or map; nil for any other type.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"berth/cmd/berth/doctor"
 	"berth/cmd/berth/installation"
@@ -43,14 +44,21 @@ func Inspect(path string, account cluster.Account) (s *doctor.Folder, err error)
 	s.Pair = datafile.Pair(filepath.Join(scratch, installation.DataFiles[0]),
 		filepath.Join(scratch, installation.DataFiles[1]))
 	if s.Pair != nil {
+		s.Pair = nameOriginal(s.Pair, scratch, path)
 		return s, nil
 	}
 	i, err := installation.Open(installation.Options{Data: scratch, Account: account})
 	if err != nil {
-		s.Content = err
+		s.Content = nameOriginal(err, scratch, path)
 		return s, nil
 	}
 	return s, i.Close()
+}
+
+// nameOriginal returns an error about the copy with the paths of the folder: the copy is removed before
+// anybody reads the error.
+func nameOriginal(err error, scratch, path string) error {
+	return errors.New(strings.ReplaceAll(err.Error(), scratch, filepath.Clean(path)))
 }
 
 // copyFile copies a file to one that does not exist yet.
