@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -456,11 +457,13 @@ func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 }
 
 // Validate returns an InvalidParameterException for sizes that a node group cannot have (EKS API
-// reference, NodegroupScalingConfig).
+// reference, NodegroupScalingConfig). The sizes of an Auto Scaling group are integers of 32 bits.
 func (s Sizes) Validate() error {
 	switch {
 	case s.Min < 0 || s.Max < 1:
 		return Errorf(CodeInvalidParameter, "minSize must be at least 0 and maxSize at least 1")
+	case max(s.Min, s.Max, s.Desired) > math.MaxInt32:
+		return Errorf(CodeInvalidParameter, "minSize, maxSize and desiredSize must be at most %d", math.MaxInt32)
 	case s.Min > s.Max:
 		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than maximum size %d", s.Min, s.Max)
 	case s.Desired < s.Min:

@@ -54,3 +54,18 @@ func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
 		t.Errorf("the keys are\n%s, not\n%s", got, want)
 	}
 }
+
+// The call of Auto Scaling has 32 bits for a size: 4294967297 would arrive there as 1.
+func TestSizesHave32Bits(t *testing.T) {
+	const most, over = 1<<31 - 1, 1<<32 + 1
+	if err := (cluster.Sizes{Min: most, Max: most, Desired: most}).Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, s := range []cluster.Sizes{{Max: over}, {Max: over, Desired: over}, {Min: over, Max: over, Desired: over},
+		{Min: over, Max: 1}} {
+		if err := s.Validate(); cluster.ErrorCode(err) != cluster.CodeInvalidParameter ||
+			!strings.Contains(err.Error(), "must be at most 2147483647") {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}

@@ -447,6 +447,10 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(8), Desired: new(9)},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
+		_, err = n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{
+			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(1<<32 + 1)},
+		})
+		wantCode(t, err, cluster.CodeInvalidParameter, "must be at most 2147483647")
 		for text, before := range map[string]func(){
 			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
 			"AccessDenied [a] AccessDenied: no":             func() { auto.err = cluster.Errorf("AccessDenied", "no") },

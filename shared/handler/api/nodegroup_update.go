@@ -128,7 +128,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 	}
 	// Only node-group-upgrade reads the group's present sizes, so it checks the rest.
 	if change.Sizes != nil {
-		if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
+		if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt32}); err != nil {
 			return nil, err
 		}
 	}
