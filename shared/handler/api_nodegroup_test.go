@@ -46,12 +46,21 @@ func (a *autoGroups) DescribeGroups(_ context.Context, names []string) (out []*c
 	return out, a.fail()
 }
 
+// SetSizes moves a desired capacity that is not given between minimum and maximum, as Auto Scaling
+// does.
 func (a *autoGroups) SetSizes(_ context.Context, group string, c cluster.SizesChange) error {
 	if err := a.fail(); err != nil {
 		return err
 	}
 	g := a.groups[group]
-	s, err := c.ApplyTo(cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
+	present := cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+	if c.Min != nil {
+		present.Desired = max(present.Desired, *c.Min)
+	}
+	if c.Max != nil {
+		present.Desired = min(present.Desired, *c.Max)
+	}
+	s, err := c.ApplyTo(present)
 	if err != nil {
 		return err
 	}
@@ -470,6 +479,25 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			}
 			auto.groups["a"].Max = 8
 		}
+	})
+	// EKS refuses it at once; Auto Scaling would terminate nodes, or launch some.
+	t.Run("NeverMovesTheDesiredSize", func(t *testing.T) {
+		calls := len(auto.calls)
+		for text, sizes := range map[string]cluster.SizesChange{
+			"desired capacity 5 can't be greater than max size 4":   {Max: new(4)},
+			"Minimum capacity 6 can't be greater than desired size": {Min: new(6)},
+		} {
+			u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Sizes: &sizes})
+			want(t, "error", err, nil)
+			n.look()
+			got := ended(u.ID)
+			want(t, "status", got.Status, cluster.UpdateFailed)
+			if !strings.Contains(got.Errors[0].Message, text) {
+				t.Errorf("%s, want %s", got.Errors[0].Message, text)
+			}
+		}
+		want(t, "calls", len(auto.calls), calls)
+		want(t, "group", fmt.Sprint(n.described("web").Sizes), "{1 8 5}")
 	})
 	t.Run("IsHeldToTheSizesThatTheGroupHas", func(t *testing.T) {
 		auto.groups["a"].Max = 20 // by its owner
