@@ -49,6 +49,9 @@ func (n *nodeGroups) DescribeNodeGroup(_ context.Context, clusterName, name stri
 	if n.panics {
 		panic("no")
 	}
+	if clusterName == "busy" {
+		return nil, cluster.Errorf(cluster.CodeThrottling, "Rate exceeded")
+	}
 	if clusterName != "prod" {
 		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
 	}
@@ -323,6 +326,7 @@ func TestEKS_Errors(t *testing.T) {
 	}{
 		"NoCluster": {"GET", "/clusters/none/node-groups/web", "", 404, "ResourceNotFoundException",
 			"No cluster found for name: none."},
+		"Throttled": {"GET", "/clusters/busy/node-groups/web", "", 429, "ThrottlingException", "Rate exceeded"},
 		"NoGroup": {"GET", "/clusters/prod/node-groups/web", "", 404, "ResourceNotFoundException",
 			"No node group found for name: web."},
 		"NoUpdate": {"GET", "/clusters/prod/updates/x?nodegroupName=web", "", 404, "ResourceNotFoundException",
