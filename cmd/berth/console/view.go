@@ -195,7 +195,7 @@ type deployment struct {
 	CreatedAt                           time.Time
 }
 
-func (c *Console) showService(r *http.Request, v *view) error {
+func showService(r *http.Request, v *view) error {
 	name := r.PathValue("name")
 	v.Title = "Service " + name
 	s, err := findService(v, name)
@@ -216,7 +216,7 @@ func (c *Console) showService(r *http.Request, v *view) error {
 	least, most := s.TaskBounds(s.Desired)
 	tasks := listing.Tasks(v.Snapshot, func(t *cluster.Task) bool { return t.Service == name })
 	slices.SortStableFunc(tasks, func(a, b listing.Task) int { return cmp.Compare(taskRank(a), taskRank(b)) })
-	events, err := c.eventsOf(r, v, name)
+	events, err := eventsOf(r, v, name)
 	if err != nil {
 		return err
 	}
@@ -400,24 +400,20 @@ func (c *Console) showCapacity(_ *http.Request, v *view) error {
 }
 
 // eventsOf returns the events of a service, or of all, the newest first.
-func (c *Console) eventsOf(r *http.Request, v *view, service string) ([]listing.Event, error) {
-	events, err := c.Source.Events(r.Context(), v.Cluster)
-	if err != nil {
-		return nil, err
-	}
-	events = slices.DeleteFunc(events, func(e listing.Event) bool { return service != "" && e.Service != service })
+func eventsOf(r *http.Request, v *view, service string) ([]listing.Event, error) {
+	events, err := v.Events(r.Context(), service)
 	slices.Reverse(events)
-	return events, nil
+	return events, err
 }
 
-func (c *Console) showEvents(r *http.Request, v *view) error {
+func showEvents(r *http.Request, v *view) error {
 	v.Title = "Events"
 	if name := v.Given("service"); name != "" {
 		if _, err := findService(v, name); err != nil {
 			return err
 		}
 	}
-	events, err := c.eventsOf(r, v, v.Given("service"))
+	events, err := eventsOf(r, v, v.Given("service"))
 	if err != nil {
 		return err
 	}
