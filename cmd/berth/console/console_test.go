@@ -108,6 +108,20 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// The capacities of an instance's node type are shown as those that it registered.
+func TestCapacitiesOfANodeType(t *testing.T) {
+	typed := newInstance(1)
+	typed.Attributes[cluster.AttributeNodeType], typed.Registered.Metrics = "big", map[string]int64{"disk": 5}
+	typed.Rev = 2
+	server, _ := site(t, newStore(t, 2, typed, &cluster.Configuration{Head: cluster.Head{Cluster: "prod", Rev: 1},
+		NodeTypes: map[string]cluster.NodeType{"big": {Capacities: map[string]int64{"rps": 70, "disk": 9}}}}).source, "")
+	_, page := get(t, server, "/console/instance/n-1")
+	contains(t, page, "<dt>Load of rps</dt><dd>0/70 (0 %)</dd>", "<dt>Load of disk</dt><dd>0/5 (0 %)</dd>",
+		", disk 5 of 5, rps 70 of 70.")
+	_, page = get(t, server, "/console/map")
+	contains(t, page, ", disk 0/5, rps 0/70")
+}
+
 // A cluster without anything says so, and what to do.
 func TestEmpty(t *testing.T) {
 	server, _ := site(t, newStore(t, 0).source, "")
