@@ -460,19 +460,22 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(1<<32 + 1)},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "must be at most 2147483647")
-		for text, before := range map[string]func(){
-			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
-			"AccessDenied [a] AccessDenied: no":             func() { auto.err = cluster.Errorf("AccessDenied", "no") },
-			"OperationNotPermitted [a] InvalidParameterException: desired capacity 6 can't be greater than max size 4": func() { auto.groups["a"].Max = 4 },
-			"OperationNotPermitted [a] ResourceNotFoundException: The Auto Scaling group no longer exists":             func() { auto.groups["kept"] = auto.groups["a"]; delete(auto.groups, "a") },
+		for _, c := range []struct {
+			text, sizes string
+			before      func()
+		}{
+			{"OperationNotPermitted [a] ValidationError: no", "{1 8 5}", func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 }},
+			{"AccessDenied [a] AccessDenied: no", "{1 8 5}", func() { auto.err = cluster.Errorf("AccessDenied", "no") }},
+			{"OperationNotPermitted [a] ResourceNotFoundException: The Auto Scaling group no longer exists", "{1 8 5}", func() { auto.groups["kept"] = auto.groups["a"]; delete(auto.groups, "a") }},
+			{"OperationNotPermitted [a] InvalidParameterException: desired capacity 6 can't be greater than max size 4", "{1 4 5}", func() { auto.groups["a"].Max = 4 }},
 		} {
 			u, err := resize(6)
 			want(t, "error", err, nil)
-			before()
+			c.before()
 			n.look()
 			got, g := ended(u.ID), n.described("web")
-			want(t, "update", fmt.Sprint(got.Status, " ", got.Errors[0].Code, " ", got.Errors[0].Resources, " ", got.Errors[0].Message), "Failed "+text)
-			want(t, "node group", fmt.Sprint(g.Status, g.Sizes, g.Config.MaxUnavailable), "ACTIVE{1 8 5} 7")
+			want(t, "update", fmt.Sprint(got.Status, " ", got.Errors[0].Code, " ", got.Errors[0].Resources, " ", got.Errors[0].Message), "Failed "+c.text)
+			want(t, "node group", fmt.Sprint(g.Status, g.Sizes, g.Config.MaxUnavailable), "ACTIVE"+c.sizes+" 7")
 			if auto.groups["kept"] != nil {
 				auto.groups["a"] = auto.groups["kept"]
 				delete(auto.groups, "kept")
