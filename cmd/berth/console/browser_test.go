@@ -47,6 +47,8 @@ func TestBrowser(t *testing.T) {
 	b.open(t, server.URL+"/console/services")
 	b.await(t, "live")
 	b.checkLiveUpdate(t, s)
+	b.checkRefusedRefresh(t, s)
+	b.checkKeptByARefresh(t, server.URL, s)
 	// A key changes the page.
 	b.leave(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true}))`)
 	b.await(t, "Map of the instances")

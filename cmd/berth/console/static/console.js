@@ -16,6 +16,23 @@
     return selected && !selected.isCollapsed && main.contains(selected.anchorNode);
   }
 
+  // An element that can have the focus is found again by these, whatever else has changed.
+  function keyOf(e) {
+    return [e.tagName, e.getAttribute("href"), e.id, e.parentElement.id, e.getAttribute("aria-label")].join("\n");
+  }
+
+  // Replaces the content, with what a person has opened, focused and scrolled to the side.
+  function show(next) {
+    const open = new Set([...main.querySelectorAll("details[open]")].map((d) => d.id));
+    const across = [...main.querySelectorAll(".scroll")].map((e) => e.scrollLeft);
+    const at = document.activeElement, focused = at && main.contains(at) ? keyOf(at) : null;
+    main.replaceChildren(...next.childNodes);
+    main.dataset.generation = next.dataset.generation;
+    for (const d of main.querySelectorAll("details")) if (open.has(d.id)) d.open = true;
+    main.querySelectorAll(".scroll").forEach((e, n) => { e.scrollLeft = across[n] || 0; });
+    if (focused) for (const e of main.querySelectorAll("a, summary, button, [tabindex]")) if (keyOf(e) === focused) { e.focus({ preventScroll: true }); break; }
+  }
+
   async function refresh() {
     if (busy || inUse()) { again = true; return; }
     busy = true; again = false;
@@ -23,12 +40,12 @@
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = page.querySelector("main"), count = page.querySelector("#wrong");
-      if (next && !inUse()) {
-        const open = new Set([...main.querySelectorAll("details[open]")].map((d) => d.id));
-        const at = document.activeElement, focused = at && main.contains(at) ? at.getAttribute("href") : null;
-        main.replaceChildren(...next.childNodes);
-        for (const d of main.querySelectorAll("details")) if (open.has(d.id)) d.open = true;
-        if (focused) for (const a of main.querySelectorAll("a")) if (a.getAttribute("href") === focused) { a.focus({ preventScroll: true }); break; }
+      // What the page is about may exist no longer: that is an answer.
+      if (!next || !answer.ok && answer.status !== 404) throw new Error("refused");
+      if (inUse()) {
+        again = true;
+      } else {
+        show(next);
         if (count) document.querySelector("#wrong").replaceWith(count);
         document.title = page.title;
         document.dispatchEvent(new CustomEvent("berth:refreshed"));
@@ -36,6 +53,7 @@
       state.textContent = "live";
     } catch (e) {
       state.textContent = "not connected";
+      setTimeout(() => { again = true; }, 4000);
     }
     busy = false;
   }
@@ -54,7 +72,7 @@
     if (document.hidden) { if (stream) stream.close(); stream = null; state.textContent = "paused"; }
     else if (!still) { connect(); refresh(); }
   });
-  setInterval(() => { if (again) refresh(); }, 1000);
+  setInterval(() => { if (again && !document.hidden) refresh(); }, 1000);
   if (!document.hidden) connect();
 
   document.addEventListener("keydown", (e) => {
