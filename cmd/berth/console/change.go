@@ -150,8 +150,23 @@ func stopTask(v *view, id string) (*change, error) {
 	return out, nil
 }
 
+// deployError says why a service cannot be deployed again; nil if it can.
+func deployError(s *cluster.Service) error {
+	switch {
+	case s.Status != cluster.ServiceActive:
+		return cluster.Errorf(cluster.CodeServiceNotActive, "Service %s is %s.", s.Name, s.Status)
+	case s.HasTaskSets():
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Service %s has the deployment controller EXTERNAL: create a task set to deploy it.", s.Name)
+	}
+	return nil
+}
+
 func redeploy(v *view, name string) (*change, error) {
 	s, err := findService(v, name)
+	if err == nil {
+		err = deployError(s)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -244,6 +244,24 @@ func TestReadOnlyCallers(t *testing.T) {
 	}
 }
 
+// A service that is not ACTIVE, or whose caller deploys it, is offered no deployment.
+func TestServicesThatCannotBeDeployed(t *testing.T) {
+	gone, external := newService("gone", 0), newService("external", 1)
+	gone.Status, external.Controller = cluster.ServiceInactive, cluster.ExternalController
+	server := changingSite(t, &fakeAPI{}, gone, external)
+	for name, why := range map[string]string{"gone": "Service gone is INACTIVE.",
+		"external": "Service external has the deployment controller EXTERNAL"} {
+		resp, page := get(t, server, "/console/service/"+name)
+		if resp.StatusCode != http.StatusOK || strings.Contains(page, "Deploy again") {
+			t.Errorf("%s: %s\n%s", name, resp.Status, page)
+		}
+		resp, page = get(t, server, "/console/change/redeploy?of="+name)
+		if contains(t, page, why); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", name, resp.Status)
+		}
+	}
+}
+
 // What cannot be changed says so.
 func TestChangesOfNothing(t *testing.T) {
 	server := changingSite(t, &fakeAPI{})

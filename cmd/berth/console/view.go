@@ -225,7 +225,7 @@ func showService(r *http.Request, v *view) error {
 		text = printed(answer.Print)
 	}
 	v.Body = map[string]any{"Service": item, "Deployments": deployments, "Least": least, "Most": most,
-		"Min": s.MinHealthy, "Max": s.MaxPercent, "Deploying": isDeploying(s),
+		"Min": s.MinHealthy, "Max": s.MaxPercent, "Deploying": isDeploying(s), "Deployable": deployError(s) == nil,
 		"Problems": problemsOf(v, "service", name),
 		"Timeline": newTimeline(v, s), "Explained": text, "Events": events[:min(len(events), shownEvents)],
 		"Tasks": cut(v, r.URL.Path, tasks)}
