@@ -70,6 +70,8 @@ func TestPages(t *testing.T) {
 		"/console/capacity": {"The cluster has no capacity provider with a group.",
 			"The cluster has no node group."},
 		"/console/events": {"(service api) says &lt;script&gt;alert(1)&lt;/script&gt;"},
+		"/console/events?service=no": {`service &#34;no&#34; is not in the cluster, expected one of: api, web`,
+			`name="service" value="no"`},
 	} {
 		resp, page := get(t, server, path)
 		if resp.StatusCode != http.StatusOK {
@@ -88,10 +90,9 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/console/service/none":      `service &#34;none&#34; is not in the cluster, expected one of: api, web`,
-		"/console/events?service=no": `service &#34;no&#34; is not in the cluster, expected one of: api, web`,
-		"/console/task/none":         `task &#34;none&#34; is not in the cluster`,
-		"/?cluster=other":            `there is no cluster &#34;other&#34;, expected one of: prod`,
+		"/console/service/none": `service &#34;none&#34; is not in the cluster, expected one of: api, web`,
+		"/console/task/none":    `task &#34;none&#34; is not in the cluster`,
+		"/?cluster=other":       `there is no cluster &#34;other&#34;, expected one of: prod`,
 	} {
 		resp, page := get(t, server, path)
 		if resp.StatusCode != http.StatusNotFound {

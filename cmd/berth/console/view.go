@@ -410,7 +410,8 @@ func showEvents(r *http.Request, v *view) error {
 	v.Title = "Events"
 	if name := v.Given("service"); name != "" {
 		if _, err := findService(v, name); err != nil {
-			return err
+			v.Body = map[string]any{"Wrong": err.Error()}
+			return nil
 		}
 	}
 	events, err := eventsOf(r, v, v.Given("service"))
@@ -418,6 +419,6 @@ func showEvents(r *http.Request, v *view) error {
 		return err
 	}
 	events = slices.DeleteFunc(events, func(e listing.Event) bool { return !v.matches(e.Service, e.Message) })
-	v.Body = cut(v, "/console/events", events)
+	v.Body = map[string]any{"Items": cut(v, "/console/events", events)}
 	return nil
 }
