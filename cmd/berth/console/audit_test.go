@@ -144,6 +144,23 @@ func (b *browser) checkKeptByARefresh(t *testing.T, base string, s *testStore) {
 	b.useWidth(t, 0)
 }
 
+// checkKeysSwitchedOff switches the keys off, and on again: the next pages have it as the last one.
+func (b *browser) checkKeysSwitchedOff(t *testing.T, base string) {
+	t.Helper()
+	const press = `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true}))`
+	b.evaluate(t, `document.querySelector("#keys").click(), ""`)
+	b.open(t, base+"/console/tasks")
+	b.await(t, "Keys: 1 to 8")
+	if got := b.evaluate(t, press+`, String(document.querySelector("#keys").checked)`); got != "false" {
+		t.Errorf("on the next page the keys are switched on: %s", got)
+	}
+	b.evaluate(t, `document.querySelector("#keys").click(), ""`)
+	b.await(t, "Tasks")
+	if at := b.evaluate(t, "location.pathname"); at != "/console/tasks" {
+		t.Errorf("a key that is switched off leads to %s", at)
+	}
+}
+
 // updateLimit is how long an open page may show what has changed.
 const updateLimit = 2 * time.Second
 

@@ -49,7 +49,8 @@ func TestBrowser(t *testing.T) {
 	b.checkLiveUpdate(t, s)
 	b.checkRefusedRefresh(t, s)
 	b.checkKeptByARefresh(t, server.URL, s)
-	// A key changes the page.
+	// A key changes the page, unless keys are switched off.
+	b.checkKeysSwitchedOff(t, server.URL)
 	b.leave(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true}))`)
 	b.await(t, "Map of the instances")
 	b.checkForm(t, server.URL, api)

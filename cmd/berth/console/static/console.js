@@ -1,7 +1,19 @@
-// Replaces the content of the page when the cluster has changed. Without this script the page stays
-// as it was when it was loaded.
+// Replaces the content of the page when the cluster has changed, and serves the keys. Without this
+// script the page stays as it was when it was loaded.
 "use strict";
 (function () {
+  // Single keys can be switched off: who speaks to a browser presses them unawares (WCAG 2.1.4).
+  const keys = document.querySelector("#keys");
+  keys.checked = localStorage.getItem("keys") !== "off";
+  keys.parentElement.hidden = false;
+  keys.addEventListener("change", () => localStorage.setItem("keys", keys.checked ? "on" : "off"));
+  document.addEventListener("keydown", (e) => {
+    if (!keys.checked || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
+    if (e.key === "/") { const q = document.querySelector("input[name=q]"); if (q) { e.preventDefault(); q.focus(); } }
+    const link = document.querySelector('nav a[data-key="' + CSS.escape(e.key) + '"]');
+    if (link) link.click();
+  });
+
   const main = document.querySelector("main");
   const state = document.querySelector("#live");
   if (!main || !state || !window.EventSource) return;
@@ -74,11 +86,4 @@
   });
   setInterval(() => { if (again && !document.hidden) refresh(); }, 1000);
   if (!document.hidden) connect();
-
-  document.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
-    if (e.key === "/") { const q = document.querySelector("input[name=q]"); if (q) { e.preventDefault(); q.focus(); } }
-    const link = document.querySelector('nav a[data-key="' + CSS.escape(e.key) + '"]');
-    if (link) link.click();
-  });
 })();
