@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -441,26 +442,36 @@ type SizesChange struct {
 	Desired *int `json:"de,omitempty"`
 }
 
-// ApplyTo returns the sizes after the change. If no desired capacity is given, it is moved between
-// minimum and maximum, as Auto Scaling does. Impossible sizes are an InvalidParameterException.
+// ApplyTo returns the sizes after the change. As with EKS, the desired size does not follow a minimum
+// or a maximum: a change that it contradicts is an InvalidParameterException, as impossible sizes are.
 func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 	for _, m := range []struct{ to, from *int }{{&s.Min, c.Min}, {&s.Max, c.Max}, {&s.Desired, c.Desired}} {
 		if m.from != nil {
 			*m.to = *m.from
 		}
 	}
-	if c.Desired == nil {
-		s.Desired = max(s.Min, min(s.Desired, s.Max))
-	}
 	return s, s.Validate()
 }
 
+// Validate returns an InvalidParameterException for a change that no group's sizes allow. Sizes that
+// are not given are taken as those that fit best.
+func (c SizesChange) Validate() error {
+	fitting := Sizes{Max: math.MaxInt32}
+	if c.Min != nil {
+		fitting.Desired = *c.Min
+	}
+	_, err := c.ApplyTo(fitting)
+	return err
+}
+
 // Validate returns an InvalidParameterException for sizes that a node group cannot have (EKS API
-// reference, NodegroupScalingConfig).
+// reference, NodegroupScalingConfig). The sizes of an Auto Scaling group are integers of 32 bits.
 func (s Sizes) Validate() error {
 	switch {
 	case s.Min < 0 || s.Max < 1:
 		return Errorf(CodeInvalidParameter, "minSize must be at least 0 and maxSize at least 1")
+	case max(s.Min, s.Max, s.Desired) > math.MaxInt32:
+		return Errorf(CodeInvalidParameter, "minSize, maxSize and desiredSize must be at most %d", math.MaxInt32)
 	case s.Min > s.Max:
 		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than maximum size %d", s.Min, s.Max)
 	case s.Desired < s.Min:

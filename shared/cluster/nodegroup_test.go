@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,5 +53,42 @@ func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
 		"bd do dd ss rt fl fa de ke bl un ab sd fi fs"
 	if got := strings.Join(keys, " "); got != want {
 		t.Errorf("the keys are\n%s, not\n%s", got, want)
+	}
+}
+
+// A change is refused before the group is known if no group allows it.
+func TestChangesOfSizesThatNoGroupAllows(t *testing.T) {
+	for _, c := range []struct {
+		change cluster.SizesChange
+		want   string
+	}{
+		{cluster.SizesChange{}, "<nil>"},
+		{cluster.SizesChange{Min: new(3)}, "<nil>"},
+		{cluster.SizesChange{Max: new(1)}, "<nil>"},
+		{cluster.SizesChange{Desired: new(0)}, "<nil>"},
+		{cluster.SizesChange{Min: new(3), Max: new(2)}, "can't be greater than maximum size 2"},
+		{cluster.SizesChange{Min: new(3), Desired: new(2)}, "can't be greater than desired size 2"},
+		{cluster.SizesChange{Max: new(3), Desired: new(4)}, "can't be greater than max size 3"},
+		{cluster.SizesChange{Max: new(0)}, "maxSize at least 1"},
+		{cluster.SizesChange{Min: new(-1)}, "minSize must be at least 0"},
+	} {
+		if got := fmt.Sprint(c.change.Validate()); !strings.Contains(got, c.want) {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// The call of Auto Scaling has 32 bits for a size: 4294967297 would arrive there as 1.
+func TestSizesHave32Bits(t *testing.T) {
+	const most, over = 1<<31 - 1, 1<<32 + 1
+	if err := (cluster.Sizes{Min: most, Max: most, Desired: most}).Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, s := range []cluster.Sizes{{Max: over}, {Max: over, Desired: over}, {Min: over, Max: over, Desired: over},
+		{Min: over, Max: 1}} {
+		if err := s.Validate(); cluster.ErrorCode(err) != cluster.CodeInvalidParameter ||
+			!strings.Contains(err.Error(), "must be at most 2147483647") {
+			t.Errorf("%+v: %v", s, err)
+		}
 	}
 }

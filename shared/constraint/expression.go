@@ -89,6 +89,13 @@ func (e *Expression) String() string {
 	return b.String()
 }
 
+// IsPropertyName reports whether a node-property constraint can name a property so: without operators
+// and parentheses, and without blanks around it.
+func IsPropertyName(name string) bool {
+	e, err := ParseProperties(name + " == x")
+	return err == nil && slices.Equal(e.properties, []string{name})
+}
+
 // PropertyNames returns the node properties that the expression asks for, sorted, each once.
 func (e *Expression) PropertyNames() []string { return slices.Clone(e.properties) }
 

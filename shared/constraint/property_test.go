@@ -371,3 +371,17 @@ func TestPropertyLimits(t *testing.T) {
 		t.Errorf("a long chain of comparisons: %v", err)
 	}
 }
+
+func TestIsPropertyName(t *testing.T) {
+	for _, name := range []string{"Ram", "a b", "HasSSD", "é.1", "a=b", "a|b", "'quoted'"} {
+		if !IsPropertyName(name) {
+			t.Errorf("%q is no name", name)
+		}
+	}
+	for _, name := range []string{"", " ", " a", "a ", "a == b", "a<", "a>=1", "(a", "a)", "a && b", "||", "!a", "a!", "a^b",
+		"FDPolicy ~ n"} {
+		if IsPropertyName(name) {
+			t.Errorf("%q is a name", name)
+		}
+	}
+}

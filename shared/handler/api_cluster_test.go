@@ -93,3 +93,15 @@ func TestAPI_ListInstances(t *testing.T) {
 	_, _, err = w.api.Clusters.ListInstances(ctx, operation.ListInstances{Cluster: "none", Filter: "task:group exists"})
 	wantCode(t, err, cluster.CodeClusterNotFound, "")
 }
+
+// A node property that no constraint can name would be of no effect.
+func TestConfigurations_RefuseUnwritableProperties(t *testing.T) {
+	w := newWorld(t)
+	put := func(name string) error {
+		return w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod},
+			NodeTypes: map[string]cluster.NodeType{"big": {Properties: map[string]string{name: "1"}}}})
+	}
+	want(t, "error", put("Has SSD"), nil)
+	wantCode(t, put("a == b"), cluster.CodeInvalidParameter, `Node type big has the property "a == b"`)
+	wantCode(t, put(""), cluster.CodeInvalidParameter, `the property ""`)
+}

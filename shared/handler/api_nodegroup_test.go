@@ -46,12 +46,21 @@ func (a *autoGroups) DescribeGroups(_ context.Context, names []string) (out []*c
 	return out, a.fail()
 }
 
+// SetSizes moves a desired capacity that is not given between minimum and maximum, as Auto Scaling
+// does.
 func (a *autoGroups) SetSizes(_ context.Context, group string, c cluster.SizesChange) error {
 	if err := a.fail(); err != nil {
 		return err
 	}
 	g := a.groups[group]
-	s, err := c.ApplyTo(cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
+	present := cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+	if c.Min != nil {
+		present.Desired = max(present.Desired, *c.Min)
+	}
+	if c.Max != nil {
+		present.Desired = min(present.Desired, *c.Max)
+	}
+	s, err := c.ApplyTo(present)
 	if err != nil {
 		return err
 	}
@@ -447,25 +456,51 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(8), Desired: new(9)},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
-		for text, before := range map[string]func(){
-			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
-			"AccessDenied [a] AccessDenied: no":             func() { auto.err = cluster.Errorf("AccessDenied", "no") },
-			"OperationNotPermitted [a] InvalidParameterException: desired capacity 6 can't be greater than max size 4": func() { auto.groups["a"].Max = 4 },
-			"OperationNotPermitted [a] ResourceNotFoundException: The Auto Scaling group no longer exists":             func() { auto.groups["kept"] = auto.groups["a"]; delete(auto.groups, "a") },
+		_, err = n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{
+			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(1<<32 + 1)},
+		})
+		wantCode(t, err, cluster.CodeInvalidParameter, "must be at most 2147483647")
+		for _, c := range []struct {
+			text, sizes string
+			before      func()
+		}{
+			{"OperationNotPermitted [a] ValidationError: no", "{1 8 5}", func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 }},
+			{"AccessDenied [a] AccessDenied: no", "{1 8 5}", func() { auto.err = cluster.Errorf("AccessDenied", "no") }},
+			{"OperationNotPermitted [a] ResourceNotFoundException: The Auto Scaling group no longer exists", "{1 8 5}", func() { auto.groups["kept"] = auto.groups["a"]; delete(auto.groups, "a") }},
+			{"OperationNotPermitted [a] InvalidParameterException: desired capacity 6 can't be greater than max size 4", "{1 4 5}", func() { auto.groups["a"].Max = 4 }},
 		} {
 			u, err := resize(6)
 			want(t, "error", err, nil)
-			before()
+			c.before()
 			n.look()
 			got, g := ended(u.ID), n.described("web")
-			want(t, "update", fmt.Sprint(got.Status, " ", got.Errors[0].Code, " ", got.Errors[0].Resources, " ", got.Errors[0].Message), "Failed "+text)
-			want(t, "node group", fmt.Sprint(g.Status, g.Sizes, g.Config.MaxUnavailable), "ACTIVE{1 8 5} 7")
+			want(t, "update", fmt.Sprint(got.Status, " ", got.Errors[0].Code, " ", got.Errors[0].Resources, " ", got.Errors[0].Message), "Failed "+c.text)
+			want(t, "node group", fmt.Sprint(g.Status, g.Sizes, g.Config.MaxUnavailable), "ACTIVE"+c.sizes+" 7")
 			if auto.groups["kept"] != nil {
 				auto.groups["a"] = auto.groups["kept"]
 				delete(auto.groups, "kept")
 			}
 			auto.groups["a"].Max = 8
 		}
+	})
+	// EKS refuses it at once; Auto Scaling would terminate nodes, or launch some.
+	t.Run("NeverMovesTheDesiredSize", func(t *testing.T) {
+		calls := len(auto.calls)
+		for text, sizes := range map[string]cluster.SizesChange{
+			"desired capacity 5 can't be greater than max size 4":   {Max: new(4)},
+			"Minimum capacity 6 can't be greater than desired size": {Min: new(6)},
+		} {
+			u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Sizes: &sizes})
+			want(t, "error", err, nil)
+			n.look()
+			got := ended(u.ID)
+			want(t, "status", got.Status, cluster.UpdateFailed)
+			if !strings.Contains(got.Errors[0].Message, text) {
+				t.Errorf("%s, want %s", got.Errors[0].Message, text)
+			}
+		}
+		want(t, "calls", len(auto.calls), calls)
+		want(t, "group", fmt.Sprint(n.described("web").Sizes), "{1 8 5}")
 	})
 	t.Run("IsHeldToTheSizesThatTheGroupHas", func(t *testing.T) {
 		auto.groups["a"].Max = 20 // by its owner

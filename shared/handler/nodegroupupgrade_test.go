@@ -196,10 +196,11 @@ func (s *brokenState) Write(ctx context.Context, w state.Write) (state.Row, erro
 func TestNodeGroupUpgrade(t *testing.T) {
 	t.Run("ReplacesEveryNodeOneAtATime", func(t *testing.T) {
 		w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
+		g := pool.groups["a"]
+		g.Max++ // by its owner, since the node group was created
 		u := pool.runs(upgrade, 120, nothing)
 		want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
-		g := pool.groups["a"]
-		want(t, "group", fmt.Sprint(g.Min, g.Max, g.Desired, len(g.Instances), g.Template), "1 6 4 4lt-1:5")
+		want(t, "group", fmt.Sprint(g.Min, g.Max, g.Desired, len(g.Instances), g.Template), "1 7 4 4lt-1:5")
 		for _, i := range g.Instances {
 			row := w.instance(i.ID[2:])
 			want(t, "template", i.Template, "lt-1:5")
@@ -210,7 +211,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		want(t, "errors", errors.Join(pool.errs...), nil)
 		want(t, "running", len(w.with(cluster.TaskRunning)), 6)
 		group, err := n.DescribeNodeGroup(ctx, prod, "web")
-		want(t, "node group", fmt.Sprint(group.Status, " ", group.Target.Image, " ", err), "ACTIVE ami-2 <nil>")
+		want(t, "node group", fmt.Sprint(group.Status, " ", group.Target.Image, " ", group.Sizes, err), "ACTIVE ami-2 {1 7 4} <nil>")
 	})
 	t.Run("GoesOnAfterACrashBeforeOrAfterAnyAction", func(t *testing.T) {
 		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))

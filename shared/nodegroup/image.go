@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,6 +43,26 @@ var imageFamilies = map[string]imageFamily{
 	"BOTTLEROCKET_ARM_64":        {path: bottlerocketImages + "aws-ecs-2/arm64", bottlerocket: true},
 	"BOTTLEROCKET_x86_64_NVIDIA": {path: bottlerocketImages + "aws-ecs-2-nvidia/x86_64", bottlerocket: true, gpu: true},
 	"BOTTLEROCKET_ARM_64_NVIDIA": {path: bottlerocketImages + "aws-ecs-2-nvidia/arm64", bottlerocket: true, gpu: true},
+}
+
+// isARM reports whether the images are for ARM processors.
+func (f imageFamily) isARM() bool { return strings.Contains(f.path, "/arm64") }
+
+// armTypes are the instance types with an ARM processor: a1, those with a g among the letters behind
+// the number of the generation, such as c7gn, and those of Grace Blackwell, such as p6e-gb200 (EC2
+// instance types guide, naming conventions).
+var armTypes = regexp.MustCompile(`^(a1|[a-z]+[0-9]+([a-z]*g[a-z]*|[a-z]*-gb[0-9]+))[.-]`)
+
+// isARMType reports whether an instance type has an ARM processor, by its name: EC2 is not asked.
+func isARMType(instanceType string) bool { return armTypes.MatchString(instanceType) }
+
+// defaultInstanceTypes returns the types of nodes for which the user gave none: EKS's default for the
+// images' architecture.
+func defaultInstanceTypes(amiType string) []string {
+	if imageFamilies[amiType].isARM() {
+		return []string{defaultARMInstanceType}
+	}
+	return []string{defaultInstanceType}
 }
 
 // AMITypes returns the AMI types that nodes can have, sorted.

@@ -10,7 +10,10 @@ import (
 )
 
 // Defaults of a node group that Berth makes, as EKS has them.
-const defaultInstanceType = "t3.medium"
+const (
+	defaultInstanceType    = "t3.medium"
+	defaultARMInstanceType = "t4g.medium"
+)
 
 var defaultSizes = cluster.Sizes{Min: 1, Max: 2, Desired: 2}
 
@@ -27,7 +30,7 @@ const (
 
 // InitMade completes the row of a new node group that Berth makes: its name and its defaults. It
 // fails with InvalidParameterException for an AMI type that is not published for container
-// instances, and for a disk smaller than the image's.
+// instances, for an instance type of another architecture, and for a disk smaller than the image's.
 func InitMade(g *cluster.NodeGroup, installation string) error {
 	g.AutoScalingGroup = cluster.MadeName(installation, g.ID)
 	if len(g.AutoScalingGroup) > maxMadeName {
@@ -54,6 +57,12 @@ func InitMade(g *cluster.NodeGroup, installation string) error {
 			"There are no images of amiType %.50s for container instances. Known are %s", g.Target.AMIType,
 			strings.Join(AMITypes(), ", "))
 	}
+	for _, t := range m.InstanceTypes {
+		if known && isARMType(t) != family.isARM() {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "[%s] is not a valid instance type for requested amiType %s",
+				t, g.Target.AMIType)
+		}
+	}
 	if own {
 		return nil // the template says the rest
 	}
@@ -63,7 +72,7 @@ func InitMade(g *cluster.NodeGroup, installation string) error {
 			"diskSize is %d, but the images of amiType %s need at least %d GiB", m.DiskSize, g.Target.AMIType, least)
 	}
 	if len(m.InstanceTypes) == 0 {
-		m.InstanceTypes = []string{defaultInstanceType}
+		m.InstanceTypes = defaultInstanceTypes(g.Target.AMIType)
 	}
 	return nil
 }

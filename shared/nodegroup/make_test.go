@@ -63,9 +63,15 @@ func TestMachinesThatCannotBeMade(t *testing.T) {
 		"AMITypeBesideATemplate": {amiType: "WINDOWS_CORE_2022_x86_64", template: "lt-1", says: "AL2023_x86_64_STANDARD"},
 		"CustomWithoutATemplate": {amiType: nodegroup.CustomAMIType, says: "AL2023_x86_64_STANDARD"},
 		"AMIType":                {amiType: "WINDOWS_CORE_2022_x86_64", says: "AL2023_x86_64_STANDARD"},
-		"CapacityType":           {machines: cluster.Machines{CapacityType: "CAPACITY_BLOCK"}, says: "ON_DEMAND or SPOT"},
-		"Disk":                   {machines: cluster.Machines{DiskSize: 29}, says: "at least 30 GiB"},
-		"Name":                   {prefix: strings.Repeat("x", 122), says: "too long"},
+		"ARMTypeByDefault": {machines: cluster.Machines{InstanceTypes: []string{"m5.large", "t4g.medium"}},
+			says: "[t4g.medium] is not a valid instance type for requested amiType AL2023_x86_64_STANDARD"},
+		"ARMImage": {machines: cluster.Machines{InstanceTypes: []string{"m5.large"}}, amiType: "AL2023_ARM_64_STANDARD",
+			says: "[m5.large] is not a valid instance type for requested amiType AL2023_ARM_64_STANDARD"},
+		"ARMImageBesideATemplate": {machines: cluster.Machines{InstanceTypes: []string{"g4dn.xlarge"}}, amiType: "AL2_ARM_64",
+			template: "lt-1", says: "[g4dn.xlarge] is not a valid instance type"},
+		"CapacityType": {machines: cluster.Machines{CapacityType: "CAPACITY_BLOCK"}, says: "ON_DEMAND or SPOT"},
+		"Disk":         {machines: cluster.Machines{DiskSize: 29}, says: "at least 30 GiB"},
+		"Name":         {prefix: strings.Repeat("x", 122), says: "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &cluster.NodeGroup{ID: "7", Machines: &c.machines,
@@ -74,6 +80,28 @@ func TestMachinesThatCannotBeMade(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
+	}
+}
+
+// Types with an ARM processor are known by their name: most have a g behind their generation.
+func TestMachinesOfEachArchitecture(t *testing.T) {
+	for amiType, types := range map[string][]string{
+		"AL2023_ARM_64_STANDARD": {"a1.large", "t4g.small", "m6gd.large", "c7gn.xlarge", "im4gn.large", "is4gen.medium",
+			"x2gd.medium", "g5g.xlarge", "hpc7g.4xlarge", "r8g.metal-24xl", "i8ge.large", "p6e-gb200.36xlarge"},
+		"AL2_x86_64": {"m5.large", "t3.medium", "c5ad.large", "g4dn.xlarge", "g6e.xlarge", "gr6.4xlarge", "m7i-flex.large",
+			"u-6tb1.metal", "u7i-12tb.224xlarge", "p5en.48xlarge", "mac1.metal", "trn1.2xlarge"},
+	} {
+		for _, instanceType := range types {
+			g := &cluster.NodeGroup{ID: "7", Machines: &cluster.Machines{InstanceTypes: []string{instanceType}},
+				Target: cluster.UpdateTarget{AMIType: amiType}}
+			if err := nodegroup.InitMade(g, "main"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	g := madeGroup(t, func(g *cluster.NodeGroup) { g.Target.AMIType = "AL2_ARM_64" })
+	if got := g.Machines.InstanceTypes; !reflect.DeepEqual(got, []string{"t4g.medium"}) {
+		t.Errorf("the default of an ARM image is %q", got)
 	}
 }
 

@@ -77,15 +77,17 @@ func checkSettings(lt *cluster.LaunchTemplate) error {
 
 // MachinesOfTemplate returns the machines of a node group that Berth makes from a launch template
 // of the user's own. Either the template or the request names instance types; if none does, they
-// are EKS's default.
-func MachinesOfTemplate(m cluster.Machines, lt *cluster.LaunchTemplate) (cluster.Machines, error) {
+// are EKS's default for the AMI type.
+func MachinesOfTemplate(
+	m cluster.Machines, amiType string, lt *cluster.LaunchTemplate,
+) (cluster.Machines, error) {
 	named := lt.Type != "" || lt.Requirements != ""
 	switch {
 	case named && len(m.InstanceTypes) > 0:
 		return m, cluster.Errorf(cluster.CodeInvalidRequest,
 			"Cannot specify instance types in launch template and API request")
 	case !named && len(m.InstanceTypes) == 0:
-		m.InstanceTypes = []string{defaultInstanceType}
+		m.InstanceTypes = defaultInstanceTypes(amiType)
 	}
 	return m, nil
 }

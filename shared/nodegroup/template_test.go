@@ -94,7 +94,7 @@ func TestMachinesOfTemplate(t *testing.T) {
 		{[]string{"m5.large"}, cluster.LaunchTemplate{Type: "c5.large"}, "m5.large",
 			"Cannot specify instance types in launch template and API request"},
 	} {
-		got, err := nodegroup.MachinesOfTemplate(cluster.Machines{InstanceTypes: c.types}, &c.lt)
+		got, err := nodegroup.MachinesOfTemplate(cluster.Machines{InstanceTypes: c.types}, "", &c.lt)
 		checkRefused(t, err, cluster.CodeInvalidRequest, c.refused)
 		if strings.Join(got.InstanceTypes, " ") != c.want {
 			t.Errorf("%v with %+v gives %v", c.types, c.lt, got.InstanceTypes)

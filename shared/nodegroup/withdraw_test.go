@@ -69,8 +69,8 @@ func TestNewWaitEnds(t *testing.T) {
 
 // What the caller of CreateNodegroup names is kept.
 func TestMadeGroupsKeepTheirTypes(t *testing.T) {
-	g := madeGroup(t, func(g *cluster.NodeGroup) { g.Machines.InstanceTypes = []string{"c7g.large", "m7g.large"} })
-	if want := []string{"c7g.large", "m7g.large"}; !slices.Equal(g.Machines.InstanceTypes, want) {
+	g := madeGroup(t, func(g *cluster.NodeGroup) { g.Machines.InstanceTypes = []string{"c7i.large", "m7i.large"} })
+	if want := []string{"c7i.large", "m7i.large"}; !slices.Equal(g.Machines.InstanceTypes, want) {
 		t.Errorf("types are %v, expected %v", g.Machines.InstanceTypes, want)
 	}
 	if g := madeGroup(t, nil); len(g.Machines.InstanceTypes) != 1 {

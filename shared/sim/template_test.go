@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,30 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// As on EC2, a published image of another architecture than the instance type's is not launched.
+func TestImagesOfAnotherArchitecture(t *testing.T) {
+	w := newGroupWorld(t, 1, nil)
+	const path = "/aws/service/ecs/optimized-ami/amazon-linux-2023"
+	images, err := w.Templates.ReadParameters(t.Context(), []string{path + "/recommended/image_id",
+		path + "/arm64/recommended/image_id"})
+	if err != nil || len(images) != 2 {
+		t.Fatal(images, err)
+	}
+	old := cluster.TemplateRef{ID: strings.Split(w.group().Template, ":")[0]}
+	for parameter, says := range map[string]string{path + "/recommended/image_id": "<nil>",
+		path + "/arm64/recommended/image_id": "You must use a valid fully-formed launch template. The architecture " +
+			"'x86_64' of the specified instance type does not match the architecture 'arm64'"} {
+		made, err := w.Templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{Template: old.ID, From: old,
+			Image: images[parameter]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(w.Groups.UseTemplate(t.Context(), "g", made.String())); !strings.Contains(got, says) {
+			t.Errorf("%s: %s, want %s", parameter, got, says)
+		}
+	}
 }
 
 func TestLaunchFailureIsParsedFromItsMessage(t *testing.T) {

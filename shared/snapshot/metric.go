@@ -125,21 +125,27 @@ func (s *Snapshot) setConfiguration(c cluster.Configuration) {
 	}
 }
 
-// limitsOf returns the limits of an instance by metric index: from its registered capacities, or
-// from its node type's for metrics that it registered none of.
-func limitsOf(c *cluster.Configuration, m *metricSet, v *InstanceView) []cluster.Limit {
-	if v.Instance == nil {
-		return nil
-	}
+// MetricCapacities returns the capacities of an instance by metric: those that it registered, and
+// its node type's for metrics that it registered none of.
+func (v *InstanceView) MetricCapacities(c *cluster.Configuration) map[string]int64 {
 	types := c.NodeTypes[v.NodeType()].Capacities
 	if len(types)+len(v.Registered.Metrics) == 0 {
 		return nil
 	}
-	capacities := maps.Clone(types)
-	if capacities == nil {
-		capacities = map[string]int64{}
+	out := maps.Clone(types)
+	if out == nil {
+		out = map[string]int64{}
 	}
-	maps.Copy(capacities, v.Registered.Metrics)
+	maps.Copy(out, v.Registered.Metrics)
+	return out
+}
+
+// limitsOf returns the limits of an instance by metric index.
+func limitsOf(c *cluster.Configuration, m *metricSet, v *InstanceView) []cluster.Limit {
+	if v.Instance == nil {
+		return nil
+	}
+	capacities := v.MetricCapacities(c)
 	var out []cluster.Limit
 	for _, name := range slices.Sorted(maps.Keys(capacities)) {
 		at := m.MetricIndex(name)

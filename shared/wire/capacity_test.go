@@ -44,6 +44,11 @@ func TestPlanNodegroupUpdate(t *testing.T) {
 	update, err := state.DecodeRow(row["sort"].(string), must(json.Marshal(row["row"]))(t))
 	expect(t, "decoding", err, nil)
 	expect(t, "update", update.(*cluster.Update).ID, updateID)
+	for body, name := range map[string]string{`{"nodegroupName":"web"}`: cluster.DefaultName,
+		`{"cluster":"` + account.ARN("cluster", "prod") + `","nodegroupName":"web"}`: "prod"} {
+		_, out = b.own(t, "PlanNodegroupUpdate", body)
+		expect(t, body, n.version.Cluster, name)
+	}
 	_, out = b.own(t, "PlanNodegroupUpdate", `{"cluster":"prod","nodegroupName":"no spaces"}`)
 	expect(t, "bad name", out["__type"], any("InvalidParameterException"))
 	_, out = newBerth(t).own(t, "PlanNodegroupUpdate", `{}`)

@@ -49,6 +49,9 @@ func (n *nodeGroups) DescribeNodeGroup(_ context.Context, clusterName, name stri
 	if n.panics {
 		panic("no")
 	}
+	if clusterName == "busy" {
+		return nil, cluster.Errorf(cluster.CodeThrottling, "Rate exceeded")
+	}
 	if clusterName != "prod" {
 		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
 	}
@@ -323,6 +326,7 @@ func TestEKS_Errors(t *testing.T) {
 	}{
 		"NoCluster": {"GET", "/clusters/none/node-groups/web", "", 404, "ResourceNotFoundException",
 			"No cluster found for name: none."},
+		"Throttled": {"GET", "/clusters/busy/node-groups/web", "", 429, "ThrottlingException", "Rate exceeded"},
 		"NoGroup": {"GET", "/clusters/prod/node-groups/web", "", 404, "ResourceNotFoundException",
 			"No node group found for name: web."},
 		"NoUpdate": {"GET", "/clusters/prod/updates/x?nodegroupName=web", "", 404, "ResourceNotFoundException",
@@ -370,6 +374,10 @@ func TestEKS_Errors(t *testing.T) {
 			"between 1 and 100"},
 		"NothingToDo": {"POST", "/clusters/prod/node-groups/web/update-config", "{}", 400,
 			"InvalidParameterException", "changes nothing"},
+		"NoSizes": {"POST", "/clusters/prod/node-groups/web/update-config", `{"scalingConfig":{}}`, 400,
+			"InvalidParameterException", "changes nothing"},
+		"NoConfig": {"POST", "/clusters/prod/node-groups/web/update-config", `{"updateConfig":{},"scalingConfig":{}}`,
+			400, "InvalidParameterException", "changes nothing"},
 		"NoLabels": {"POST", "/clusters/prod/node-groups/web/update-config", `{"labels":{}}`,
 			400, "InvalidParameterException", "changes nothing"},
 		"LabelSetAndRemoved": {"POST", "/clusters/prod/node-groups/web/update-config",

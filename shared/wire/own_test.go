@@ -124,8 +124,11 @@ func TestConfiguration(t *testing.T) {
 		"Unnamed":   {`{"nodeTypes":{"a":{"capacities":{"":1}}}}`, invalidParameter, "1 to 128 characters"},
 		"LongName": {`{"nodeTypes":{"` + strings.Repeat("é", 129) + `":{}}}`, invalidParameter,
 			"a name of 1 to 128 characters"},
-		"TooMuch": {`{}}`, "SerializationException", "more than one"},
-		"Nothing": {`null`, invalidParameter, "configuration must be given"},
+		"TypeTwice": {`{"nodeTypes":{"a":{},"a":{"capacities":{"m":1}}}}`, "SerializationException",
+			"configuration.nodeTypes.a is there twice"},
+		"MetricTwice": {`{"nodeBufferPercentage":{"m":0.1,"m":0.2}}`, "SerializationException", "m is there twice"},
+		"TooMuch":     {`{}}`, "SerializationException", "more than one"},
+		"Nothing":     {`null`, invalidParameter, "configuration must be given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBerth(t)
@@ -246,6 +249,11 @@ func TestLoadsAndRows(t *testing.T) {
 	expect(t, "member in the wrong place", must2(b.own(t, "PutClusterConfiguration",
 		`{"cluster":"prod","configuration":{},"nodeTypes":{}}`))["message"], any("nodeTypes is not supported: "+
 		"this version of Berth does not know it; expected cluster, configuration or revision."))
+	for _, body := range []string{"[]", "null", `"prod"`, " 1"} {
+		status, out := b.own(t, "DescribeClusterConfiguration", body)
+		expect(t, body, fmt.Sprint(status, out["__type"], out["message"]),
+			"400SerializationExceptionThe request cannot be read: expected a JSON object.")
+	}
 	expect(t, "misspelt operation", must2(b.own(t, "RebalanceClustr", `{}`))["message"],
 		any(`"RebalanceClustr" is no operation of Berth's own API; did you mean "RebalanceCluster"?`))
 

@@ -103,6 +103,64 @@ func (b *browser) auditFocus(t *testing.T, name string) {
 	}
 }
 
+// checkRefusedRefresh lets refreshes of the open page be refused, and checks that it keeps its content,
+// says so, and asks again.
+func (b *browser) checkRefusedRefresh(t *testing.T, s *testStore) {
+	t.Helper()
+	b.evaluate(t, `window.answered = window.fetch,
+		window.fetch = () => Promise.resolve(new Response("<main>refused</main>", {status: 503})), ""`)
+	s.write(t, newService("later", 50))
+	b.await(t, "not connected")
+	if page := b.evaluate(t, pageText); strings.Contains(page, "refused") || strings.Contains(page, "0 of 50") {
+		t.Errorf("after a refused refresh the page shows\n%s", page)
+	}
+	b.evaluate(t, `window.fetch = window.answered, ""`)
+	b.await(t, "0 of 50")
+	b.await(t, "live")
+}
+
+// checkKeptByARefresh checks that a refresh leaves the focus and what was scrolled to the side, and
+// that the page knows of which generation it is.
+func (b *browser) checkKeptByARefresh(t *testing.T, base string, s *testStore) {
+	t.Helper()
+	b.useWidth(t, narrowWidth)
+	b.open(t, base+"/console/instance/n-0")
+	b.await(t, "live")
+	before := b.evaluate(t, `window.shown = new Promise((done) => document.addEventListener("berth:refreshed", () => {
+			const at = document.activeElement;
+			done([at.tagName, at.parentElement.id, document.querySelector(".scroll").scrollLeft].join(" "));
+		})), document.querySelector("summary").focus(), document.querySelector(".scroll").scrollLeft = 40,
+		document.querySelector("main").dataset.generation`)
+	s.write(t, newService("later", 60))
+	var out struct{ Result struct{ Value any } }
+	b.call(t, "Runtime.evaluate", map[string]any{"expression": "window.shown", "awaitPromise": true,
+		"returnByValue": true}, &out)
+	if out.Result.Value != "SUMMARY attributes 40" {
+		t.Errorf("after a refresh: %v", out.Result.Value)
+	}
+	if after := b.evaluate(t, `document.querySelector("main").dataset.generation`); after == before {
+		t.Error("after a refresh the page has the generation of before")
+	}
+	b.useWidth(t, 0)
+}
+
+// checkKeysSwitchedOff switches the keys off, and on again: the next pages have it as the last one.
+func (b *browser) checkKeysSwitchedOff(t *testing.T, base string) {
+	t.Helper()
+	const press = `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true}))`
+	b.evaluate(t, `document.querySelector("#keys").click(), ""`)
+	b.open(t, base+"/console/tasks")
+	b.await(t, "Keys: 1 to 8")
+	if got := b.evaluate(t, press+`, String(document.querySelector("#keys").checked)`); got != "false" {
+		t.Errorf("on the next page the keys are switched on: %s", got)
+	}
+	b.evaluate(t, `document.querySelector("#keys").click(), ""`)
+	b.await(t, "Tasks")
+	if at := b.evaluate(t, "location.pathname"); at != "/console/tasks" {
+		t.Errorf("a key that is switched off leads to %s", at)
+	}
+}
+
 // updateLimit is how long an open page may show what has changed.
 const updateLimit = 2 * time.Second
 

@@ -47,7 +47,10 @@ func TestBrowser(t *testing.T) {
 	b.open(t, server.URL+"/console/services")
 	b.await(t, "live")
 	b.checkLiveUpdate(t, s)
-	// A key changes the page.
+	b.checkRefusedRefresh(t, s)
+	b.checkKeptByARefresh(t, server.URL, s)
+	// A key changes the page, unless keys are switched off.
+	b.checkKeysSwitchedOff(t, server.URL)
 	b.leave(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "2", bubbles: true}))`)
 	b.await(t, "Map of the instances")
 	b.checkForm(t, server.URL, api)

@@ -16,6 +16,7 @@ import (
 	"berth/cmd/berth/problem"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // API calls operations of Berth's API. Its client is one.
@@ -79,10 +80,34 @@ func setDraining(v *view, id string) (*change, error) {
 		return nil, err
 	}
 	out.Title, out.Button = "Drain instance "+listing.ShortID(id), "Drain the instance"
-	out.Effect = fmt.Sprintf("It takes no new tasks. Its %s of services move to other instances, within the "+
-		"percentages of their services; standalone tasks stay until they end.",
-		whatif.CountNoun(len(v.Snapshot.Instances[id].Tasks), "task"))
+	out.Effect = "It takes no new tasks." + effectOnTasks(v.Snapshot.Instances[id])
 	return out, nil
+}
+
+// effectOnTasks says what happens to the tasks of an instance that is drained.
+func effectOnTasks(at *snapshot.InstanceView) (text string) {
+	ofServices, standalone := 0, 0
+	for _, t := range at.Tasks {
+		if t.Service != "" {
+			ofServices++
+		} else {
+			standalone++
+		}
+	}
+	switch {
+	case ofServices == 1:
+		text = " Its 1 task of a service moves to another instance, within the percentages of the service."
+	case ofServices > 1:
+		text = fmt.Sprintf(" Its %d tasks of services move to other instances, within the percentages of their services.",
+			ofServices)
+	}
+	switch {
+	case standalone == 1:
+		text += " Its 1 standalone task stays until it ends."
+	case standalone > 1:
+		text += fmt.Sprintf(" Its %d standalone tasks stay until they end.", standalone)
+	}
+	return text
 }
 
 func setActive(v *view, id string) (*change, error) {
@@ -125,8 +150,23 @@ func stopTask(v *view, id string) (*change, error) {
 	return out, nil
 }
 
+// deployError says why a service cannot be deployed again; nil if it can.
+func deployError(s *cluster.Service) error {
+	switch {
+	case s.Status != cluster.ServiceActive:
+		return cluster.Errorf(cluster.CodeServiceNotActive, "Service %s is %s.", s.Name, s.Status)
+	case s.HasTaskSets():
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Service %s has the deployment controller EXTERNAL: create a task set to deploy it.", s.Name)
+	}
+	return nil
+}
+
 func redeploy(v *view, name string) (*change, error) {
 	s, err := findService(v, name)
+	if err == nil {
+		err = deployError(s)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -153,6 +153,28 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// The question about a drain says what becomes of the tasks of services, and of standalone ones.
+func TestDrainSaysWhatBecomesOfTheTasks(t *testing.T) {
+	alone := func(id, on string) *cluster.Task {
+		out := newTask(id, on)
+		out.Service, out.Group, out.Owner = "", "family:web", ""
+		return out
+	}
+	moved := newTask(strings.Repeat("0", 31)+"1", "n-1")
+	moved.Rev = 2
+	server := changingSite(t, &fakeAPI{}, newInstance(9), moved, alone("a1", "n-0"), alone("a2", "n-1"), alone("a3", "n-1"))
+	for path, want := range map[string]string{
+		"n-0": "<p>It takes no new tasks. Its 1 task of a service moves to another instance, within the percentages of " +
+			"the service. Its 1 standalone task stays until it ends.</p>",
+		"n-1": "<p>It takes no new tasks. Its 3 tasks of services move to other instances, within the percentages of " +
+			"their services. Its 2 standalone tasks stay until they end.</p>",
+		"n-9": "<p>It takes no new tasks.</p>",
+	} {
+		_, page := get(t, server, "/console/change/drain?of="+path)
+		contains(t, page, want)
+	}
+}
+
 // A page of another origin cannot change anything: it does not know the token, and what browsers
 // say about it gives it away.
 func TestForeignForms(t *testing.T) {
@@ -219,6 +241,24 @@ func TestReadOnlyCallers(t *testing.T) {
 	}
 	if len(refusing.calls) > 0 {
 		t.Errorf("calls %q", refusing.calls)
+	}
+}
+
+// A service that is not ACTIVE, or whose caller deploys it, is offered no deployment.
+func TestServicesThatCannotBeDeployed(t *testing.T) {
+	gone, external := newService("gone", 0), newService("external", 1)
+	gone.Status, external.Controller = cluster.ServiceInactive, cluster.ExternalController
+	server := changingSite(t, &fakeAPI{}, gone, external)
+	for name, why := range map[string]string{"gone": "Service gone is INACTIVE.",
+		"external": "Service external has the deployment controller EXTERNAL"} {
+		resp, page := get(t, server, "/console/service/"+name)
+		if resp.StatusCode != http.StatusOK || strings.Contains(page, "Deploy again") {
+			t.Errorf("%s: %s\n%s", name, resp.Status, page)
+		}
+		resp, page = get(t, server, "/console/change/redeploy?of="+name)
+		if contains(t, page, why); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", name, resp.Status)
+		}
 	}
 }
 

@@ -70,6 +70,8 @@ func TestPages(t *testing.T) {
 		"/console/capacity": {"The cluster has no capacity provider with a group.",
 			"The cluster has no node group."},
 		"/console/events": {"(service api) says &lt;script&gt;alert(1)&lt;/script&gt;"},
+		"/console/events?service=no": {`service &#34;no&#34; is not in the cluster, expected one of: api, web`,
+			`name="service" value="no"`},
 	} {
 		resp, page := get(t, server, path)
 		if resp.StatusCode != http.StatusOK {
@@ -88,10 +90,9 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/console/service/none":      `service &#34;none&#34; is not in the cluster, expected one of: api, web`,
-		"/console/events?service=no": `service &#34;no&#34; is not in the cluster, expected one of: api, web`,
-		"/console/task/none":         `task &#34;none&#34; is not in the cluster`,
-		"/?cluster=other":            `there is no cluster &#34;other&#34;, expected one of: prod`,
+		"/console/service/none": `service &#34;none&#34; is not in the cluster, expected one of: api, web`,
+		"/console/task/none":    `task &#34;none&#34; is not in the cluster`,
+		"/?cluster=other":       `there is no cluster &#34;other&#34;, expected one of: prod`,
 	} {
 		resp, page := get(t, server, path)
 		if resp.StatusCode != http.StatusNotFound {
@@ -106,6 +107,20 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %s", path, resp.Header)
 		}
 	}
+}
+
+// The capacities of an instance's node type are shown as those that it registered.
+func TestCapacitiesOfANodeType(t *testing.T) {
+	typed := newInstance(1)
+	typed.Attributes[cluster.AttributeNodeType], typed.Registered.Metrics = "big", map[string]int64{"disk": 5}
+	typed.Rev = 2
+	server, _ := site(t, newStore(t, 2, typed, &cluster.Configuration{Head: cluster.Head{Cluster: "prod", Rev: 1},
+		NodeTypes: map[string]cluster.NodeType{"big": {Capacities: map[string]int64{"rps": 70, "disk": 9}}}}).source, "")
+	_, page := get(t, server, "/console/instance/n-1")
+	contains(t, page, "<dt>Load of rps</dt><dd>0/70 (0 %)</dd>", "<dt>Load of disk</dt><dd>0/5 (0 %)</dd>",
+		", disk 5 of 5, rps 70 of 70.")
+	_, page = get(t, server, "/console/map")
+	contains(t, page, ", disk 0/5, rps 0/70")
 }
 
 // A cluster without anything says so, and what to do.

@@ -51,6 +51,8 @@ type remoteCluster struct {
 	capacity   *whatif.Capacity
 	report     *problem.Report
 	balance    Balance
+	events     allEvents
+	eventReads int           // how often a page was told that there may be newer events
 	generation string        // of the page
 	readAt     time.Time     // the last look
 	took       time.Duration // of the last look
@@ -126,8 +128,12 @@ func (s *ClientSource) read(ctx context.Context, name string, c *remoteCluster) 
 	if unread != nil {
 		c.report.Unread = strings.ReplaceAll(unread.Error(), "\n", "; ")
 	}
+	if c.events.endOutdated(s.now()) {
+		c.eventReads++
+	}
 	sum := fnv.New64a()
-	_, _ = fmt.Fprint(sum, c.rowsSum, len(c.report.Problems), c.report.Unread) // a hash never fails
+	// A hash never fails.
+	_, _ = fmt.Fprint(sum, c.rowsSum, len(c.report.Problems), c.eventReads, c.report.Unread)
 	c.generation = strconv.FormatUint(sum.Sum64(), 36)
 	c.readAt, c.took = s.now(), s.now().Sub(begin)
 	return nil
@@ -184,7 +190,10 @@ func (s *ClientSource) View(ctx context.Context, name string, show func(*World) 
 	defer c.mu.Unlock()
 	return show(&World{Cluster: name, Snapshot: c.snapshot, Capacity: c.capacity, Report: c.report,
 		Now:        c.capacity.Now(c.readAt).Add(s.now().Sub(c.readAt)),
-		Generation: c.generation, Balance: &c.balance})
+		Generation: c.generation, Balance: &c.balance,
+		Events: func(ctx context.Context, service string) ([]listing.Event, error) {
+			return s.loadEvents(ctx, name, c, service)
+		}})
 }
 
 // Generation returns a digest of the cluster's rows. It reads them if the last reading is too old.
@@ -213,14 +222,22 @@ func (s *ClientSource) ClusterNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Events reads the events of the cluster's services.
-func (s *ClientSource) Events(ctx context.Context, name string) ([]listing.Event, error) {
-	services, err := s.API.ServiceNames(ctx, name)
-	if err != nil {
-		return nil, err
+// loadEvents returns the events of a service, which one call reads, or those of all, which takes many.
+func (s *ClientSource) loadEvents(
+	ctx context.Context, name string, c *remoteCluster, service string,
+) ([]listing.Event, error) {
+	if service != "" {
+		events, _, err := s.API.ServiceEvents(ctx, name, []string{service})
+		return events, err
 	}
-	events, _, err := s.API.ServiceEvents(ctx, name, services)
-	return events, err
+	return c.events.load(c.generation, s.now, func() ([]listing.Event, error) {
+		services, err := s.API.ServiceNames(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		events, _, err := s.API.ServiceEvents(ctx, name, services)
+		return events, err
+	})
 }
 
 // Expire has the cluster read again for the next page, because something in it was changed.

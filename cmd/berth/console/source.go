@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"berth/cmd/berth/listing"
@@ -21,6 +22,9 @@ type World struct {
 	Generation string
 	// Balance remembers how far the cluster is from balanced.
 	Balance *Balance
+	// Events returns the events of a service, or of all services if the name is empty, the oldest first.
+	// Those of all may be a moment old; then the generation changes when they can be read again.
+	Events func(ctx context.Context, service string) ([]listing.Event, error)
 }
 
 // Balance is how far a cluster was from balanced when that was last measured. To measure it takes
@@ -87,6 +91,44 @@ type Source interface {
 	// Generation returns what changes with the cluster. It is cheap, and asked for every second
 	// while a page is open.
 	Generation(ctx context.Context, clusterName string) (string, error)
-	// Events returns the service events of a cluster, the oldest first. show may call it.
-	Events(ctx context.Context, clusterName string) ([]listing.Event, error)
+}
+
+// allEvents are the events of all services of a cluster as they were last read. To read them takes
+// long where there are many services, so it is done for at most one part in [readShare] of the time.
+type allEvents struct {
+	events     []listing.Event
+	generation string // of the cluster when they were read
+	readAt     time.Time
+	took       time.Duration
+	// outdatedUntil is when they can be read again, if a page shows them although the cluster has
+	// changed since; zero otherwise.
+	outdatedUntil time.Time
+}
+
+// load returns the events, and reads them unless that would be too soon.
+func (a *allEvents) load(
+	generation string, now func() time.Time, read func() ([]listing.Event, error),
+) ([]listing.Event, error) {
+	begin := now()
+	if readableAt := a.readAt.Add(readShare * a.took); begin.Before(readableAt) {
+		if a.generation != generation {
+			a.outdatedUntil = readableAt
+		}
+		return slices.Clone(a.events), nil
+	}
+	events, err := read()
+	if err != nil {
+		return nil, err
+	}
+	*a = allEvents{events: events, generation: generation, readAt: now(), took: now().Sub(begin)}
+	return slices.Clone(events), nil
+}
+
+// endOutdated reports, once, that events which a page shows can be read again.
+func (a *allEvents) endOutdated(now time.Time) bool {
+	if a.outdatedUntil.IsZero() || now.Before(a.outdatedUntil) {
+		return false
+	}
+	a.outdatedUntil = time.Time{}
+	return true
 }

@@ -49,6 +49,7 @@ type followedCluster struct {
 	capacity *whatif.Capacity
 	report   *problem.Report
 	balance  Balance
+	events   allEvents
 	reported uint64        // generation of the report
 	madeAt   time.Time     // of the report, on the machine's clock
 	took     time.Duration // to make it
@@ -159,8 +160,12 @@ func (s *StoreSource) View(ctx context.Context, name string, show func(*World) e
 		f.staleUntil = f.madeAt.Add(least)
 		s.mu.Unlock()
 	}
-	return show(&World{Cluster: name, Snapshot: f.snapshot, Capacity: f.capacity, Report: f.report, Now: now,
-		Generation: strconv.FormatUint(generation, 36), Balance: &f.balance})
+	w := &World{Cluster: name, Snapshot: f.snapshot, Capacity: f.capacity, Report: f.report, Now: now,
+		Generation: strconv.FormatUint(generation, 36), Balance: &f.balance}
+	w.Events = func(ctx context.Context, service string) ([]listing.Event, error) {
+		return s.loadEvents(ctx, w, f, service)
+	}
+	return show(w)
 }
 
 // makeReport reads what the instances come from, and finds the problems.
@@ -218,18 +223,37 @@ func (s *StoreSource) ClusterNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Events reads the events of all services of the cluster.
-func (s *StoreSource) Events(ctx context.Context, name string) ([]listing.Event, error) {
-	services, err := state.ListRows[*cluster.Service](ctx, s.Store, state.Prefix(name, state.PrefixService), "services")
-	if err != nil {
-		return nil, err
+// loadEvents returns the events of one service, or those of all.
+func (s *StoreSource) loadEvents(
+	ctx context.Context, w *World, f *followedCluster, service string,
+) ([]listing.Event, error) {
+	if service != "" {
+		return s.readEvents(ctx, w, w.Snapshot.Services[service])
 	}
-	names := map[string]string{}
-	for _, v := range services {
+	events, err := f.events.load(w.Generation, time.Now, func() ([]listing.Event, error) {
+		return s.readEvents(ctx, w, nil)
+	})
+	if at := f.events.outdatedUntil; !at.IsZero() {
+		f.events.outdatedUntil = time.Time{}
+		s.mu.Lock()
+		if f.staleUntil.IsZero() || at.Before(f.staleUntil) {
+			f.staleUntil = at
+		}
+		s.mu.Unlock()
+	}
+	return events, err
+}
+
+// readEvents reads the events of a service, or of all services for nil.
+func (s *StoreSource) readEvents(ctx context.Context, w *World, of *cluster.Service) ([]listing.Event, error) {
+	names, prefix := map[string]string{}, state.PrefixEvent
+	for _, v := range w.Snapshot.Services {
 		names[v.Short] = v.Name
 	}
-	rows, err := state.ListRows[*cluster.ServiceEvent](ctx, s.Store, state.Prefix(name, state.PrefixEvent),
-		"service events")
+	if of != nil {
+		prefix += of.Short + "#"
+	}
+	rows, err := state.ListRows[*cluster.ServiceEvent](ctx, s.Store, state.Prefix(w.Cluster, prefix), "service events")
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ const maxUpdateNodes = 50
 // newShownUpdate describes a node group and its last update, with the nodes of one in progress.
 func newShownUpdate(v *view, g *cluster.NodeGroup) shownUpdate {
 	out := shownUpdate{Name: g.Name, Group: g.AutoScalingGroup, Status: string(g.Status)}
+	for _, i := range g.Issues {
+		out.Errors = append(out.Errors, fmt.Sprintf("%s: %s", i.Code, i.Message))
+	}
 	u := v.Capacity.Updates[g.Name]
 	if u == nil {
 		return out

@@ -31,6 +31,19 @@ func TestUpgradePage(t *testing.T) {
 	}
 }
 
+// A node group that could not be created says why.
+func TestFailedCreationOnThePage(t *testing.T) {
+	store := newStore(t, 1)
+	store.source.CapacityRows = func(context.Context, string) ([]state.Row, error) {
+		return []state.Row{&cluster.NodeGroup{Head: cluster.Head{Cluster: "prod", Rev: 1}, Name: "workers",
+			Status: cluster.NodeGroupCreateFailed, Issues: []cluster.NodeGroupIssue{{Code: cluster.IssueGroupNotFound,
+				Message: "There is no Auto Scaling group x"}}}}, nil
+	}
+	server, _ := site(t, store.source, "")
+	_, page := get(t, server, "/console/capacity")
+	contains(t, page, "CREATE_FAILED", "AutoScalingGroupNotFound: There is no Auto Scaling group x")
+}
+
 // upgrade lets the cluster of five instances or more have a node group of the first five, in whose
 // update the third node is drained.
 func upgrade(store *testStore) *cluster.Update {

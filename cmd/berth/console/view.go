@@ -195,7 +195,7 @@ type deployment struct {
 	CreatedAt                           time.Time
 }
 
-func (c *Console) showService(r *http.Request, v *view) error {
+func showService(r *http.Request, v *view) error {
 	name := r.PathValue("name")
 	v.Title = "Service " + name
 	s, err := findService(v, name)
@@ -216,7 +216,7 @@ func (c *Console) showService(r *http.Request, v *view) error {
 	least, most := s.TaskBounds(s.Desired)
 	tasks := listing.Tasks(v.Snapshot, func(t *cluster.Task) bool { return t.Service == name })
 	slices.SortStableFunc(tasks, func(a, b listing.Task) int { return cmp.Compare(taskRank(a), taskRank(b)) })
-	events, err := c.eventsOf(r, v, name)
+	events, err := eventsOf(r, v, name)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (c *Console) showService(r *http.Request, v *view) error {
 		text = printed(answer.Print)
 	}
 	v.Body = map[string]any{"Service": item, "Deployments": deployments, "Least": least, "Most": most,
-		"Min": s.MinHealthy, "Max": s.MaxPercent, "Deploying": isDeploying(s),
+		"Min": s.MinHealthy, "Max": s.MaxPercent, "Deploying": isDeploying(s), "Deployable": deployError(s) == nil,
 		"Problems": problemsOf(v, "service", name),
 		"Timeline": newTimeline(v, s), "Explained": text, "Events": events[:min(len(events), shownEvents)],
 		"Tasks": cut(v, r.URL.Path, tasks)}
@@ -400,28 +400,25 @@ func (c *Console) showCapacity(_ *http.Request, v *view) error {
 }
 
 // eventsOf returns the events of a service, or of all, the newest first.
-func (c *Console) eventsOf(r *http.Request, v *view, service string) ([]listing.Event, error) {
-	events, err := c.Source.Events(r.Context(), v.Cluster)
-	if err != nil {
-		return nil, err
-	}
-	events = slices.DeleteFunc(events, func(e listing.Event) bool { return service != "" && e.Service != service })
+func eventsOf(r *http.Request, v *view, service string) ([]listing.Event, error) {
+	events, err := v.Events(r.Context(), service)
 	slices.Reverse(events)
-	return events, nil
+	return events, err
 }
 
-func (c *Console) showEvents(r *http.Request, v *view) error {
+func showEvents(r *http.Request, v *view) error {
 	v.Title = "Events"
 	if name := v.Given("service"); name != "" {
 		if _, err := findService(v, name); err != nil {
-			return err
+			v.Body = map[string]any{"Wrong": err.Error()}
+			return nil
 		}
 	}
-	events, err := c.eventsOf(r, v, v.Given("service"))
+	events, err := eventsOf(r, v, v.Given("service"))
 	if err != nil {
 		return err
 	}
 	events = slices.DeleteFunc(events, func(e listing.Event) bool { return !v.matches(e.Service, e.Message) })
-	v.Body = cut(v, "/console/events", events)
+	v.Body = map[string]any{"Items": cut(v, "/console/events", events)}
 	return nil
 }

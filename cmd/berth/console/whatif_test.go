@@ -102,7 +102,7 @@ func TestRebalancingPage(t *testing.T) {
 		t.Error("moves are offered before they were shown")
 	}
 	_, page = get(t, server, "/console/rebalancing?plan=1")
-	contains(t, page, distance, " moves, which cost ", " nearer.", "too many on an instance, after", "Have Berth make the moves",
+	contains(t, page, distance, " moves at a cost of ", " nearer.", "too many on an instance, after", "Have Berth make the moves",
 		"/console/instance/n-0")
 	_, page = get(t, server, "/console/change/rebalance?of=")
 	contains(t, page, "berth rebalance --apply --no-wait --cluster prod")
@@ -110,6 +110,15 @@ func TestRebalancingPage(t *testing.T) {
 	if len(api.calls) != 1 || api.calls[0] != "RebalanceClustermap[cluster:prod]" {
 		t.Errorf("calls %q", api.calls)
 	}
+}
+
+// One task that moves is no "1 tasks".
+func TestRebalancingPageCountsMoves(t *testing.T) {
+	moving := newTask(strings.Repeat("f", 32), "n-1")
+	moving.Replaces = strings.Repeat("0", 32)
+	server, _ := site(t, newStore(t, 2, moving).source, "")
+	_, page := get(t, server, "/console/rebalancing")
+	contains(t, page, "1 task moves now.")
 }
 
 // A page of a change that follows at once shows the plan that was made before, and says so; a later one

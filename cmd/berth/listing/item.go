@@ -278,7 +278,7 @@ func NewInstance(snap *snapshot.Snapshot, v *snapshot.InstanceView) Instance {
 		}
 		out.GPUs = Amount{float64(n) - float64(free)/cluster.WholeGPU, float64(n)}
 	}
-	for name, capacity := range total.Metrics {
+	for name, capacity := range v.MetricCapacities(&snap.Configuration) {
 		if out.Metrics == nil {
 			out.Metrics = map[string]Amount{}
 		}

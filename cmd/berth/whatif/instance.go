@@ -41,8 +41,9 @@ type InstanceAnswer struct {
 	Upgrade *UpdateState  `json:"update,omitempty"`
 }
 
-// Amount is one resource: CPU units, MiB of memory, GPUs or network interfaces (ENI). A task that
-// uses half a GPU leaves half of one free, so amounts are not whole numbers.
+// Amount is one resource: CPU units, MiB of memory, GPUs, network interfaces (ENI) or a metric. A
+// task that uses half a GPU leaves half of one free, so amounts are not whole numbers. Of a metric
+// that is overbooked, less than nothing is free.
 type Amount struct {
 	Name  string  `json:"name"`
 	Total float64 `json:"total"`
@@ -197,6 +198,11 @@ func (m *model) describeInstance(a *InstanceAnswer, v *snapshot.InstanceView, no
 	// Instances that do not report network interfaces have no limit.
 	if v.Registered.ENIs != nil && v.ENIs != math.MaxInt {
 		a.Resources = append(a.Resources, Amount{"ENI", float64(*v.Registered.ENIs), float64(v.ENIs)})
+	}
+	capacities := v.MetricCapacities(&m.snap.Configuration)
+	for _, name := range slices.Sorted(maps.Keys(capacities)) {
+		load := v.Load(m.snap.MetricIndex(name))
+		a.Resources = append(a.Resources, Amount{name, float64(capacities[name]), float64(capacities[name] - load)})
 	}
 	for _, t := range v.Tasks {
 		s := m.snap.Services[t.Service]

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
 	"berth/shared/state"
 )
 
@@ -29,9 +30,20 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 // larger node buffer, for example, leaves an instance less to give than a decision under way
 // assumes.
 //
+// A property that no constraint can name is an InvalidParameterException.
+//
 // A c with a Rev replaces only the configuration whose Rev is one less, 0 for none. If there is another
 // one, it fails with a ConflictException.
 func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
+	for kind, t := range c.NodeTypes {
+		for name := range t.Properties {
+			if !constraint.IsPropertyName(name) {
+				return cluster.Errorf(cluster.CodeInvalidParameter, "Node type %.130s has the property %.130q, which no "+
+					"constraint can name: expected a name without operators such as == and !, without parentheses, and "+
+					"without blanks around it.", kind, name)
+			}
+		}
+	}
 	return a.retryNarrowing(ctx, c.Cluster, "configuring cluster "+c.Cluster, func() error {
 		old, err := a.ClusterConfiguration(ctx, c.Cluster)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 
 	"berth/shared/cluster"
@@ -128,7 +127,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 	}
 	// Only node-group-upgrade reads the group's present sizes, so it checks the rest.
 	if change.Sizes != nil {
-		if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
+		if err := change.Sizes.Validate(); err != nil {
 			return nil, err
 		}
 	}

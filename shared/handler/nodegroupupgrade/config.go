@@ -40,7 +40,7 @@ func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error 
 type configuring struct{ *Handler }
 
 // applyConfig changes sizes and labels of the group and its nodes, and then in the row. With an
-// error the row has what was changed.
+// error the row has what was changed, and the sizes that the group has.
 func (h configuring) applyConfig(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil {
@@ -50,11 +50,12 @@ func (h configuring) applyConfig(ctx context.Context, g *cluster.NodeGroup, u *c
 		return cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group no longer exists")
 	}
 	auto := groups[0]
+	g.Sizes = sizesOf(auto)
 	if err := handler.OwnershipError(auto, h.Settings.Installation); err != nil {
 		return err
 	}
 	if u.Sizes != nil {
-		sizes, err := u.Sizes.ApplyTo(sizesOf(auto))
+		sizes, err := u.Sizes.ApplyTo(g.Sizes)
 		if err == nil {
 			err = h.Updates.SetSizes(ctx, auto.Name, *u.Sizes)
 		}

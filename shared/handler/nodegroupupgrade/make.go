@@ -94,7 +94,7 @@ func (h making) resolveMachines(ctx context.Context, g *cluster.NodeGroup) (
 		target, err = completeTarget(ctx, h.Templates, target, nodegroup.SourceTemplate(target),
 			func(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
 				var err error
-				if machines, err = nodegroup.MachinesOfTemplate(machines, lt); err != nil {
+				if machines, err = nodegroup.MachinesOfTemplate(machines, g.Target.AMIType, lt); err != nil {
 					return t, err
 				}
 				return nodegroup.OwnTemplateTarget(g, t, lt)

@@ -59,8 +59,9 @@ func writeDue(ctx context.Context, store state.Store, clock state.Clock, g *clus
 	return cluster.Wrap(err, "scheduling the next look at node group %s", g.Name)
 }
 
-// finishUpdate commits the end of an update together with its node group, which is ACTIVE again
-// and, after a successful upgrade, has the update's target. u is nil if the update's row no longer
+// finishUpdate commits the end of an update together with its node group, which is ACTIVE again.
+// After an upgrade it has the sizes that the group keeps, as far as they are known, and after a
+// successful one the update's target. u is nil if the update's row no longer
 // exists.
 func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	next := *g
@@ -73,6 +74,9 @@ func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *clu
 		}
 		if u.Type == cluster.UpdateVersion {
 			nodegroup.LaunchFrom(&next, nodegroup.LeftTemplate(u))
+			if left := u.FinalSizes; left != nil && *left != (cluster.Sizes{}) {
+				next.Sizes = *left
+			}
 		}
 		ended := *u
 		ended.Rev++

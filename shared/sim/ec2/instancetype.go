@@ -19,13 +19,19 @@ func InstanceType(name string) (cluster.InstanceType, bool) {
 		Interfaces: m.interfaces, Architecture: Architecture(name)}, ok
 }
 
+// The processor architectures that are simulated.
+const (
+	archARM = "arm64"
+	archX86 = "x86_64"
+)
+
 // Architecture returns the processor architecture of a type: of the known ones, only those with a
 // Graviton processor are arm64.
 func Architecture(name string) string {
 	if strings.HasPrefix(name, "t4g.") || strings.HasPrefix(name, "m6g.") {
-		return "arm64"
+		return archARM
 	}
-	return "x86_64"
+	return archX86
 }
 
 // DescribeTypes returns the sizes of the types named.

@@ -70,6 +70,22 @@ var publishedParameters = func() map[string]string {
 	return values
 }()
 
+// ImageArchitecture returns the processor architecture of a published image; empty for another one.
+func ImageArchitecture(image string) string {
+	for n, f := range families {
+		for k := range f.releases {
+			switch {
+			case publishedImage(n, k) != image:
+			case strings.Contains(f.path, "/arm64"):
+				return archARM
+			default:
+				return archX86
+			}
+		}
+	}
+	return ""
+}
+
 // ReadParameters returns the values of those of the parameters named that exist.
 func (e *Templates) ReadParameters(_ context.Context, names []string) (map[string]string, error) {
 	values := map[string]string{}

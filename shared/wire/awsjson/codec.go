@@ -140,11 +140,14 @@ func StrictOperation[I, O any](f func(context.Context, *I) (*O, error)) Operatio
 	}
 }
 
-// decodeStrict decodes exactly one JSON value without unknown members, spelt as [checkSpelling]
+// decodeStrict decodes exactly one JSON object without unknown members, spelt as [checkSpelling]
 // wants it. No body is an empty input.
 func decodeStrict(body []byte, in any) error {
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil
+	}
+	if body[0] != '{' {
+		return cluster.Errorf(cluster.CodeSerialization, "The request cannot be read: expected a JSON object.")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()

@@ -22,7 +22,7 @@ const (
 )
 
 // checkSpelling refuses a request that ECS could read differently from Berth: one that names a
-// member twice, or in another case than the protocol. encoding/json takes the last of
+// member or a key of a map twice, or a member in another case than the protocol. encoding/json takes the last of
 // {"cluster": "theirs", "Cluster": "ours"}, and ECS, which gets the same body, the first. The audit
 // log would name the wrong one, too. The keys of maps may have any name, and unknown members are
 // refused only where they would be dropped.
@@ -77,7 +77,7 @@ func (s speller) checkMembers(t reflect.Type, path string) error {
 		}
 		member, known := members[name]
 		switch {
-		case known && seen[name]:
+		case seen[name] && (known || t != nil && t.Kind() == reflect.Map):
 			return cluster.Errorf(cluster.CodeSerialization, "%.200s is there twice.", path+name)
 		case !known && members != nil:
 			if right := spelledRight(members, name); right != "" {

@@ -90,7 +90,11 @@ type PlanOutput struct {
 }
 
 func (s *server) planUpdate(ctx context.Context, in *PlanInput) (*PlanOutput, error) {
-	change, err := in.ParseUpdate(in.Cluster, in.NodeGroup)
+	clusterName, err := s.ClusterName(&in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	change, err := in.ParseUpdate(clusterName, in.NodeGroup)
 	if err != nil {
 		return nil, err
 	}

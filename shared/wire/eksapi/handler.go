@@ -191,6 +191,8 @@ func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer 
 		status = http.StatusForbidden
 	case cluster.CodeRequestEntityTooBig:
 		status = http.StatusRequestEntityTooLarge
+	case cluster.CodeThrottling:
+		status = http.StatusTooManyRequests
 	}
 	w.Header().Set("X-Amzn-ErrorType", string(code))
 	body := map[string]string{"message": message}

@@ -55,11 +55,11 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 	if change.Labels, err = in.parseLabelsChange(); err != nil {
 		return nil, err
 	}
-	if s := in.ScalingConfig; s != nil {
+	if s := in.ScalingConfig; s != nil && *s != (scalingConfig{}) {
 		change.Sizes = &cluster.SizesChange{Min: s.MinSize, Max: s.MaxSize, Desired: s.DesiredSize}
 	}
-	if in.UpdateConfig != nil {
-		config, err := in.UpdateConfig.parseUpdateConfig()
+	if u := in.UpdateConfig; u != nil && *u != (updateConfig{}) {
+		config, err := u.parseUpdateConfig()
 		if err != nil {
 			return nil, err
 		}

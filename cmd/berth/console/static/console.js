@@ -1,7 +1,19 @@
-// Replaces the content of the page when the cluster has changed. Without this script the page stays
-// as it was when it was loaded.
+// Replaces the content of the page when the cluster has changed, and serves the keys. Without this
+// script the page stays as it was when it was loaded.
 "use strict";
 (function () {
+  // Single keys can be switched off: who speaks to a browser presses them unawares (WCAG 2.1.4).
+  const keys = document.querySelector("#keys");
+  keys.checked = localStorage.getItem("keys") !== "off";
+  keys.parentElement.hidden = false;
+  keys.addEventListener("change", () => localStorage.setItem("keys", keys.checked ? "on" : "off"));
+  document.addEventListener("keydown", (e) => {
+    if (!keys.checked || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
+    if (e.key === "/") { const q = document.querySelector("input[name=q]"); if (q) { e.preventDefault(); q.focus(); } }
+    const link = document.querySelector('nav a[data-key="' + CSS.escape(e.key) + '"]');
+    if (link) link.click();
+  });
+
   const main = document.querySelector("main");
   const state = document.querySelector("#live");
   if (!main || !state || !window.EventSource) return;
@@ -16,6 +28,23 @@
     return selected && !selected.isCollapsed && main.contains(selected.anchorNode);
   }
 
+  // An element that can have the focus is found again by these, whatever else has changed.
+  function keyOf(e) {
+    return [e.tagName, e.getAttribute("href"), e.id, e.parentElement.id, e.getAttribute("aria-label")].join("\n");
+  }
+
+  // Replaces the content, with what a person has opened, focused and scrolled to the side.
+  function show(next) {
+    const open = new Set([...main.querySelectorAll("details[open]")].map((d) => d.id));
+    const across = [...main.querySelectorAll(".scroll")].map((e) => e.scrollLeft);
+    const at = document.activeElement, focused = at && main.contains(at) ? keyOf(at) : null;
+    main.replaceChildren(...next.childNodes);
+    main.dataset.generation = next.dataset.generation;
+    for (const d of main.querySelectorAll("details")) if (open.has(d.id)) d.open = true;
+    main.querySelectorAll(".scroll").forEach((e, n) => { e.scrollLeft = across[n] || 0; });
+    if (focused) for (const e of main.querySelectorAll("a, summary, button, [tabindex]")) if (keyOf(e) === focused) { e.focus({ preventScroll: true }); break; }
+  }
+
   async function refresh() {
     if (busy || inUse()) { again = true; return; }
     busy = true; again = false;
@@ -23,12 +52,12 @@
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = page.querySelector("main"), count = page.querySelector("#wrong");
-      if (next && !inUse()) {
-        const open = new Set([...main.querySelectorAll("details[open]")].map((d) => d.id));
-        const at = document.activeElement, focused = at && main.contains(at) ? at.getAttribute("href") : null;
-        main.replaceChildren(...next.childNodes);
-        for (const d of main.querySelectorAll("details")) if (open.has(d.id)) d.open = true;
-        if (focused) for (const a of main.querySelectorAll("a")) if (a.getAttribute("href") === focused) { a.focus({ preventScroll: true }); break; }
+      // What the page is about may exist no longer: that is an answer.
+      if (!next || !answer.ok && answer.status !== 404) throw new Error("refused");
+      if (inUse()) {
+        again = true;
+      } else {
+        show(next);
         if (count) document.querySelector("#wrong").replaceWith(count);
         document.title = page.title;
         document.dispatchEvent(new CustomEvent("berth:refreshed"));
@@ -36,6 +65,7 @@
       state.textContent = "live";
     } catch (e) {
       state.textContent = "not connected";
+      setTimeout(() => { again = true; }, 4000);
     }
     busy = false;
   }
@@ -54,13 +84,6 @@
     if (document.hidden) { if (stream) stream.close(); stream = null; state.textContent = "paused"; }
     else if (!still) { connect(); refresh(); }
   });
-  setInterval(() => { if (again) refresh(); }, 1000);
+  setInterval(() => { if (again && !document.hidden) refresh(); }, 1000);
   if (!document.hidden) connect();
-
-  document.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
-    if (e.key === "/") { const q = document.querySelector("input[name=q]"); if (q) { e.preventDefault(); q.focus(); } }
-    const link = document.querySelector('nav a[data-key="' + CSS.escape(e.key) + '"]');
-    if (link) link.click();
-  });
 })();
