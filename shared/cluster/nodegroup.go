@@ -29,18 +29,25 @@ type NodeGroup struct {
 	NodeLabels
 	Tags map[string]string `json:"tg,omitempty"`
 	// Update is the id of the update of the nodes that is in progress, or of the last one.
-	// ConfigUpdate is the id of an update of sizes or labels while it is in progress.
-	Update       string `json:"up,omitempty"`
-	ConfigUpdate string `json:"cu,omitempty"`
+	// ConfigUpdate is the id of an update of sizes or labels while it is in progress, and
+	// FailedConfigUpdate that of one that failed, until the next update.
+	Update             string `json:"up,omitempty"`
+	ConfigUpdate       string `json:"cu,omitempty"`
+	FailedConfigUpdate string `json:"fc,omitempty"`
 	// Subnets and Role are as the user gave them. Berth uses them for a group that it makes; for
 	// another one, the Auto Scaling group and its launch template decide.
 	Subnets []string `json:"sn,omitempty"`
 	Role    string   `json:"ro,omitempty"`
-	// Token is the clientRequestToken of its creation, and Digest a digest of the other parameters.
-	Token  string `json:"tk,omitempty"`
-	Digest string `json:"dg,omitempty"`
+	NodeGroupCreation
 	// Machines is set if Berth makes the Auto Scaling group itself; nil for one of the user's.
 	Machines *Machines `json:"mc,omitempty"`
+}
+
+// NodeGroupCreation identifies the request that created a node group: its clientRequestToken, and a
+// digest of the other parameters.
+type NodeGroupCreation struct {
+	Token  string `json:"tk,omitempty"`
+	Digest string `json:"dg,omitempty"`
 }
 
 // NodeGroupStatus is the status of a node group, in EKS's words.

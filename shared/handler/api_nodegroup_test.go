@@ -476,6 +476,11 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			got, g := ended(u.ID), n.described("web")
 			want(t, "update", fmt.Sprint(got.Status, " ", got.Errors[0].Code, " ", got.Errors[0].Resources, " ", got.Errors[0].Message), "Failed "+c.text)
 			want(t, "node group", fmt.Sprint(g.Status, g.Sizes, g.Config.MaxUnavailable), "ACTIVE"+c.sizes+" 7")
+			found, err := w.api.Rows.CapacityRows(ctx, prod)
+			want(t, "error", err, nil)
+			if shown, ok := found[len(found)-1].(*cluster.Update); !ok || shown.ID != u.ID {
+				t.Errorf("what a cluster's instances come from lacks the failed update %s: %v", u.ID, found)
+			}
 			if auto.groups["kept"] != nil {
 				auto.groups["a"] = auto.groups["kept"]
 				delete(auto.groups, "kept")
@@ -509,6 +514,9 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		n.look()
 		want(t, "status", ended(u.ID).Status, cluster.UpdateSuccessful)
 		want(t, "group", fmt.Sprint(n.described("web").Sizes), "{1 20 9}")
+		found, err := w.api.Rows.CapacityRows(ctx, prod)
+		want(t, "error", err, nil)
+		wantCount(t, "rows after an update that succeeded", found, 1)
 		auto.groups["a"].Max = 8
 	})
 	t.Run("ComesAgainAfterACrashBeforeItsEnd", func(t *testing.T) {

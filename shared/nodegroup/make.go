@@ -59,8 +59,8 @@ func InitMade(g *cluster.NodeGroup, installation string) error {
 	}
 	for _, t := range m.InstanceTypes {
 		if known && isARMType(t) != family.isARM() {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "[%s] is not a valid instance type for requested amiType %s",
-				t, g.Target.AMIType)
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"[%s] is not a valid instance type for requested amiType %s", t, g.Target.AMIType)
 		}
 	}
 	if own {

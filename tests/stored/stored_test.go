@@ -29,16 +29,17 @@ const root = "../.."
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
 	"3": slices.Concat(problemTimes, scaleOuts, untagged, drainedNodes, deploymentFailures(),
-		deploymentConfigurations(), deregistrations, changeSets()),
+		deploymentConfigurations(), deregistrations, changeSets(), failedConfigs),
 	"2": slices.Concat(taskSets(), immediateScaleOut, launchTypes(), askedChanges, rebalancing(), loadScaling(),
 		volumes(), madeGroups, enoughHealthy, sharedCalls, taints(), affinity, holds, unknownNames,
 		applications(), drainingSince, problemTimes, dueWritten, consolidationProgress, inbox, scaleOuts,
-		untagged, drainedNodes, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets()),
+		untagged, drainedNodes, deploymentFailures(), deploymentConfigurations(), deregistrations, changeSets(),
+		failedConfigs),
 	"1": append(slices.Concat(accountSettings, definitionTags, taskSets(), immediateScaleOut, launchTypes(),
 		askedChanges, rebalancing(), loadScaling(), volumes(), madeGroups, enoughHealthy, sharedCalls, taints(),
 		affinity, holds, unknownNames, applications(), drainingSince, problemTimes, dueWritten, consolidationProgress,
 		inbox, scaleOuts, untagged, drainedNodes, deploymentFailures(), deploymentConfigurations(), deregistrations,
-		changeSets()),
+		changeSets(), failedConfigs),
 		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
@@ -46,6 +47,9 @@ var addedFields = map[string][]string{
 		"reported# *state.LoadTimes.Times", "reported# *state.LoadTimes.Times{}",
 	),
 }
+
+// failedConfigs is the id of an update of sizes or labels that failed, which the third version did not keep.
+var failedConfigs = []string{"nodegroup# *cluster.NodeGroup.FailedConfigUpdate"}
 
 // changeSets are the fields of change sets, which the third version did not have.
 func changeSets() []string {

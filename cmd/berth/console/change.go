@@ -98,8 +98,8 @@ func effectOnTasks(at *snapshot.InstanceView) (text string) {
 	case ofServices == 1:
 		text = " Its 1 task of a service moves to another instance, within the percentages of the service."
 	case ofServices > 1:
-		text = fmt.Sprintf(" Its %d tasks of services move to other instances, within the percentages of their services.",
-			ofServices)
+		text = fmt.Sprintf(" Its %d tasks of services move to other instances, within the percentages of their "+
+			"services.", ofServices)
 	}
 	switch {
 	case standalone == 1:

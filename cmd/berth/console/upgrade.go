@@ -37,7 +37,7 @@ func newShownUpdate(v *view, g *cluster.NodeGroup) shownUpdate {
 	for _, i := range g.Issues {
 		out.Errors = append(out.Errors, fmt.Sprintf("%s: %s", i.Code, i.Message))
 	}
-	u := v.Capacity.Updates[g.Name]
+	u := cmp.Or(v.Capacity.FailedConfigs[g.Name], v.Capacity.Updates[g.Name])
 	if u == nil {
 		return out
 	}

@@ -44,6 +44,23 @@ func TestFailedCreationOnThePage(t *testing.T) {
 	contains(t, page, "CREATE_FAILED", "AutoScalingGroupNotFound: There is no Auto Scaling group x")
 }
 
+// An update of sizes that failed is shown before the nodes' update, which came earlier.
+func TestFailedConfigurationOnThePage(t *testing.T) {
+	store, head := newStore(t, 1), cluster.Head{Cluster: "prod", Rev: 1}
+	store.source.CapacityRows = func(context.Context, string) ([]state.Row, error) {
+		return []state.Row{&cluster.NodeGroup{Head: head, Name: "workers", Status: cluster.NodeGroupActive, Update: "u-1",
+			FailedConfigUpdate: "u-2"},
+			&cluster.Update{Head: head, NodeGroup: "workers", ID: "u-2", Type: cluster.UpdateConfiguration,
+				Status: cluster.UpdateFailed, Errors: []cluster.UpdateError{{Code: cluster.OperationNotPermitted,
+					Message: "desired capacity 5 can't be greater than max size 4"}}},
+			&cluster.Update{Head: head, NodeGroup: "workers", ID: "u-1", Type: cluster.UpdateVersion,
+				Status: cluster.UpdateSuccessful}}, nil
+	}
+	server, _ := site(t, store.source, "")
+	_, page := get(t, server, "/console/capacity")
+	contains(t, page, "<td>Failed</td>", "OperationNotPermitted: desired capacity 5 can&#39;t be greater than max size 4")
+}
+
 // upgrade lets the cluster of five instances or more have a node group of the first five, in whose
 // update the third node is drained.
 func upgrade(store *testStore) *cluster.Update {

@@ -23,8 +23,11 @@ type Capacity struct {
 	Providers  map[string]*cluster.CapacityProvider
 	Histories  map[string]*cluster.ScalingHistory // by provider
 	NodeGroups map[string]*cluster.NodeGroup
-	Updates    map[string]*cluster.Update // the last one of each node group
-	Groups     map[string]*cluster.AutoScalingGroup
+	Updates    map[string]*cluster.Update // the last one of each node group's nodes
+	// FailedConfigs are the updates of sizes or labels that failed, of the node groups that have had no
+	// update since.
+	FailedConfigs map[string]*cluster.Update
+	Groups        map[string]*cluster.AutoScalingGroup
 	// Failures are the launches that failed lately, of the groups that are smaller than desired.
 	Failures map[string][]cluster.FailedLaunch
 	// Attached has the names of the cluster's providers, also of Fargate's, and its default strategy. It
@@ -125,7 +128,7 @@ func NewCapacity(rows []state.Row) (k *Capacity, groups []string) {
 	k = &Capacity{
 		Providers: map[string]*cluster.CapacityProvider{}, Histories: map[string]*cluster.ScalingHistory{},
 		NodeGroups: map[string]*cluster.NodeGroup{}, Updates: map[string]*cluster.Update{},
-		Groups: map[string]*cluster.AutoScalingGroup{},
+		FailedConfigs: map[string]*cluster.Update{}, Groups: map[string]*cluster.AutoScalingGroup{},
 	}
 	for _, row := range rows {
 		switch r := row.(type) {
@@ -144,7 +147,11 @@ func NewCapacity(rows []state.Row) (k *Capacity, groups []string) {
 			k.NodeGroups[r.Name] = r
 			groups = append(groups, r.AutoScalingGroup)
 		case *cluster.Update:
-			k.Updates[r.NodeGroup] = r
+			if r.Type == cluster.UpdateConfiguration {
+				k.FailedConfigs[r.NodeGroup] = r
+			} else {
+				k.Updates[r.NodeGroup] = r
+			}
 		}
 	}
 	// Groups are asked for once, however many providers and node groups share them.

@@ -38,9 +38,9 @@ func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Config
 	for kind, t := range c.NodeTypes {
 		for name := range t.Properties {
 			if !constraint.IsPropertyName(name) {
-				return cluster.Errorf(cluster.CodeInvalidParameter, "Node type %.130s has the property %.130q, which no "+
-					"constraint can name: expected a name without operators such as == and !, without parentheses, and "+
-					"without blanks around it.", kind, name)
+				return cluster.Errorf(cluster.CodeInvalidParameter,
+					"Node type %.130s has the property %.130q, which no constraint can name: expected a name without "+
+						"operators such as == and !, without parentheses, and without blanks around it.", kind, name)
 			}
 		}
 	}

@@ -51,7 +51,8 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 		Status: cluster.NodeGroupCreating, CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup,
 		Target: firstTarget(spec), Config: spec.Config, Tags: spec.Tags, Subnets: spec.Subnets,
 		NodeLabels: labels,
-		Role:       spec.Role, Token: spec.Token, Digest: spec.Params, Machines: spec.Machines,
+		Role:       spec.Role, Machines: spec.Machines,
+		NodeGroupCreation: cluster.NodeGroupCreation{Token: spec.Token, Digest: spec.Params},
 	}
 	if spec.Sizes != nil {
 		if err := spec.Sizes.Validate(); err != nil {

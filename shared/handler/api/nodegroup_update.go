@@ -192,7 +192,7 @@ func taintTexts(taints []cluster.Taint) (out []taintText) {
 // still with the revision that was read.
 func (n *NodeGroups) commitUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	g.Rev++
-	g.ModifiedAt = n.Clock.Now()
+	g.ModifiedAt, g.FailedConfigUpdate = n.Clock.Now(), ""
 	err := n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion,
 		Writes: []state.Write{{Put: g}, {Put: u}}})
 	return conflictError(err, g.Name)

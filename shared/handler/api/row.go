@@ -102,8 +102,9 @@ func (a *Rows) Generation(ctx context.Context, clusterName string) (string, erro
 
 // CapacityRows returns the rows that say where a cluster's instances come from: its capacity
 // providers and how they are attached, what managed scaling remembers of them, its node groups, and
-// the last update of each group's nodes. Providers that could not be created are among them, because
-// no cluster can have them, and whoever created one looks for it in the cluster that should.
+// the last update of each group's nodes, after one of its sizes or labels that has failed since.
+// Providers that could not be created are among them, because no cluster can have them, and whoever
+// created one looks for it in the cluster that should.
 func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -142,16 +143,18 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 	}
 	for _, g := range groups {
 		rows = append(rows, g)
-		if g.Update == "" {
-			continue
-		}
-		last, err := state.ReadRow[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update),
-			"update "+g.Update)
-		if err != nil {
-			return nil, err
-		}
-		if last != nil {
-			rows = append(rows, last)
+		for _, id := range []string{g.FailedConfigUpdate, g.Update} {
+			if id == "" {
+				continue
+			}
+			last, err := state.ReadRow[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, id),
+				"update "+id)
+			if err != nil {
+				return nil, err
+			}
+			if last != nil {
+				rows = append(rows, last)
+			}
 		}
 	}
 	return rows, nil

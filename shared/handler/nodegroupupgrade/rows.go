@@ -72,6 +72,9 @@ func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *clu
 		if u.Status == cluster.UpdateSuccessful && u.Type == cluster.UpdateVersion {
 			next.Target = u.Target
 		}
+		if u.Type == cluster.UpdateConfiguration && u.Status == cluster.UpdateFailed {
+			next.FailedConfigUpdate = u.ID
+		}
 		if u.Type == cluster.UpdateVersion {
 			nodegroup.LaunchFrom(&next, nodegroup.LeftTemplate(u))
 			if left := u.FinalSizes; left != nil && *left != (cluster.Sizes{}) {

@@ -147,10 +147,10 @@ func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error)
 		}
 	}
 	if of, has := ec2.ImageArchitecture(p.image), ec2.Architecture(p.machine.Type); of != "" && of != has {
-		return p, cluster.Errorf("InvalidParameterValue", "The architecture '%s' of the specified instance type does not "+
-			"match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching "+
-			"architectures, and try again. You can use 'describe-instance-types' or 'describe-images' to discover the "+
-			"architecture of the instance type or AMI.", has, of)
+		return p, cluster.Errorf("InvalidParameterValue",
+			"The architecture '%s' of the specified instance type does not match the architecture '%s' of the "+
+				"specified AMI. Specify an instance type and an AMI that have matching architectures, and try again.",
+			has, of)
 	}
 	if p.cluster == "" {
 		var attributes map[string]string

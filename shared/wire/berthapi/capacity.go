@@ -11,8 +11,8 @@ import (
 )
 
 // CapacityOutput is what a cluster's instances come from, as stored rows: its capacity providers,
-// what managed scaling remembers of them, its node groups, and the last update of each group's
-// nodes.
+// what managed scaling remembers of them, its node groups, the last update of each group's nodes, and
+// before it one of its sizes or labels that has failed since.
 type CapacityOutput struct {
 	Rows []Row `json:"rows"`
 	// At is the time of the scheduler's clock.
