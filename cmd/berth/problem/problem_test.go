@@ -327,6 +327,15 @@ func TestFurtherSituations(t *testing.T) {
 					Message: "tasks did not leave node i-1"}}}
 		}, problem.UpgradeFailed, "Update u-1 of node group workers failed.",
 			"PodEvictionFailure: tasks did not leave node i-1.", "berth upgrade workers --release-version ami-2 --dry-run --cluster prod"},
+		{"AFailedUpdateOfSizes", func(w *world) {
+			k := w.capacity()
+			k.Providers = map[string]*cluster.CapacityProvider{}
+			k.NodeGroups["workers"] = &cluster.NodeGroup{Name: "workers"}
+			k.FailedConfigs = map[string]*cluster.Update{"workers": {NodeGroup: "workers", ID: "u-2",
+				Type: cluster.UpdateConfiguration, Status: cluster.UpdateFailed,
+				Errors: []cluster.UpdateError{{Code: "InvalidParameter", Message: "sizes contradict"}}}}
+		}, problem.UpgradeFailed, "Update u-2 of node group workers failed.",
+			"InvalidParameter: sizes contradict.", "--nodegroup-name workers --update-id u-2"},
 		{"AGroupAtItsMaximum", func(w *world) {
 			w.instance(1)
 			w.service("web", 6, func(s *cluster.Service) {

@@ -22,6 +22,9 @@ func (f *finder) checkUpdates() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.in.Capacity.NodeGroups)) {
 		g, u := f.in.Capacity.NodeGroups[name], f.in.Capacity.Updates[name]
+		if failed := f.in.Capacity.FailedConfigs[name]; failed != nil {
+			f.addFailedUpdate(name, failed)
+		}
 		see := Help{"See the update's steps", f.berth("upgrade %s", name)}
 		if len(g.Issues) > 0 {
 			f.add(Problem{Kind: UpgradeFailed, Type: "node group", Name: name, Count: 1,
