@@ -11,7 +11,7 @@ import (
 var firstUpgradeSeeds = map[Bug]uint64{
 	OldNodesSchedulable: 7, DrainAllAtOnce: 7, OneTooMany: 7, NoReplacement: 7, NoDrainTimeOut: 15, NoCordonWait: 7,
 	KeepSurge: 7, RaiseMinimum: 7,
-	SurplusAnywhere: 63, DaemonStays: 23, UpdatedAgain: 103, ForceProtectedTasks: 7, BothInCharge: 87, CordonsStay: 3,
+	SurplusAnywhere: 63, DaemonStays: 23, UpdatedAgain: 103, ForceProtectedTasks: 7, BothInCharge: 87, CordonsStay: 16,
 	AllDomains: 87, EarlyEvent: 1, NoUpgradeNet: 6,
 }
 
