@@ -19,7 +19,7 @@ func main() {
 		State: e.StateTable(), ECS: e.ECSClient(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
 		Registries: balancing.NewRegistries(e.AWSConfig()), Alarms: cloudwatch.NewAlarms(e.AWSConfig()),
 		Clock: environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log, Decoder: e.EventDecoder(),
-		Telemetry: &handler.Telemetry{}, Parallel: handler.InParallel(2),
+		Telemetry: &handler.Telemetry{}, Parallel: handler.InParallel(4),
 	}
 	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

@@ -1,15 +1,29 @@
 package handler_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
+	"berth/shared/handler/healthcheck"
 	"berth/shared/operation"
+	"berth/shared/state"
 )
+
+var errCutOff = errors.New("cut off")
+
+// nthFails counts writes, and fails from the n-th on.
+func nthFails(count *int, n int) error {
+	if *count++; *count >= n {
+		return errCutOff
+	}
+	return nil
+}
 
 // A containerWorld has health-check, its queue, and task definitions with and without a health check: checked
 // and web.
@@ -132,11 +146,10 @@ func TestHealthCheck_Containers(t *testing.T) {
 			t.Errorf("%g read units where nothing changes: the tasks are read again", units)
 		}
 		w.clock.now = w.clock.now.Add(time.Hour)
-		w.ecs.mute = true
-		w.ecs.exit(w.ecs.live()[0], 1) // no decision is known about it
-		w.ecs.mute = false
 		w.schedule()
-		want(t, "tasks that were asked about", w.ecs.describedTasks[len(w.ecs.describedTasks)-1], 50)
+		if units := w.store.Usage().ReadUnits - after.ReadUnits; units < 10 {
+			t.Errorf("%g read units an hour later: the tasks are not read again", units)
+		}
 	})
 	t.Run("AnUnhealthyTaskIsReplaced", func(t *testing.T) {
 		w := newContainerWorld(t)
@@ -164,15 +177,112 @@ func TestHealthCheck_Containers(t *testing.T) {
 		w.pump()
 		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 2)
 	})
-	t.Run("TheEndOfATaskWhoseEventIsLost", func(t *testing.T) {
+	t.Run("IsToldToPlacementWhereverItIsCutOff", func(t *testing.T) {
+		for _, byMessage := range []bool{false, true} {
+			for _, anew := range []bool{false, true} {
+				for n := 1; ; n++ {
+					w := newContainerWorld(t)
+					w.create("api", "checked", 2)
+					w.pump()
+					w.turnSilently(cluster.Healthy, w.ecs.live()...)
+					writes := 0
+					spy := &spyState{Store: w.store}
+					spy.beforeWrite = func(state.Write) error { return nthFails(&writes, n) }
+					spy.beforeCommit = func(state.Commit) error { return nthFails(&writes, n) }
+					w.health.State = spy
+					look := func() (failed bool) {
+						if !byMessage {
+							return w.health.RunSchedule(ctx, "health") != nil
+						}
+						m, _ := w.queue.take(w.clock.now.Add(time.Hour))
+						w.clock.now = m.at
+						return len(w.health.HandleMessages(ctx, messages(m.body))) > 0
+					}
+					cutOff := look()
+					w.pump()
+					w.health.State = w.store
+					if anew {
+						w.health = &healthcheck.Handler{State: w.store, ECS: w.ecs, Clock: w.clock,
+							Settings: handler.DefaultSettings(), Telemetry: &handler.Telemetry{}}
+					}
+					look()
+					w.pump()
+					want(t, fmt.Sprintf("state after write %d failed", n), w.service("api").Service.Deployment.State,
+						cluster.RolloutCompleted)
+					if !cutOff {
+						break
+					}
+				}
+			}
+		}
+	})
+	t.Run("AnotherEnvironmentHasLookedMeanwhile", func(t *testing.T) {
 		w := newContainerWorld(t)
 		w.create("api", "checked", 1)
 		w.pump()
-		w.ecs.mute = true
-		w.ecs.exit(w.ecs.live()[0], 1)
-		w.ecs.mute = false
+		w.turnSilently(cluster.Healthy, w.ecs.live()...)
 		w.schedule()
-		wantCount(t, "stopped tasks", w.with(cluster.TaskStopped), 1)
+		w.placementAsleep = true // it would replace the task
+		w.schedule()
+		first := w.health
+		w.health = &healthcheck.Handler{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: handler.DefaultSettings(),
+			Telemetry: &handler.Telemetry{}}
+		w.clock.now = w.clock.now.Add(time.Minute)
+		w.turnSilently(cluster.Unhealthy, w.ecs.live()...)
+		w.schedule()
+		w.clock.now = w.clock.now.Add(time.Minute)
+		w.turnSilently(cluster.Healthy, w.ecs.live()...)
+		w.health = first
+		w.schedule()
+		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 1)
+	})
+	t.Run("OfAClusterThatWasCreatedAgain", func(t *testing.T) {
+		w := newContainerWorld(t)
+		w.schedule()
+		row, err := w.store.Get(ctx, state.Key{Cluster: prod, Sort: state.PrefixMeta})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.create("api", "checked", 1)
+		w.pump()
+		w.turnSilently(cluster.Healthy, w.ecs.live()...)
+		again := *row.(*state.Meta)
+		again.Short = "0123456789ab"
+		if _, err := w.store.Write(ctx, state.Write{Put: &again, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.schedule()
+		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 1)
+	})
+	t.Run("ATaskThatStopsIsLeftToItsEvents", func(t *testing.T) {
+		w := newContainerWorld(t)
+		w.create("api", "checked", 1)
+		w.pump()
+		w.turnSilently(cluster.Healthy, w.ecs.live()...)
+		w.ecs.tasks[w.ecs.live()[0]].Last = cluster.TaskStopping
+		w.schedule()
+		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 0)
+		want(t, "status", w.with(cluster.TaskRunning)[0].Last, cluster.TaskRunning)
+	})
+	t.Run("ARowThatHasChangedIsReadAgain", func(t *testing.T) {
+		w := newContainerWorld(t)
+		w.create("api", "checked", 2)
+		w.pump()
+		all := w.ecs.live()
+		w.turnSilently(cluster.Healthy, all...)
+		spy := &spyState{Store: w.store}
+		spy.beforeCommit = func(state.Commit) error {
+			spy.beforeCommit = nil
+			w.ecs.report(all[0], func(*cluster.ECSTask) {})
+			w.observe(w.ecs.events...)
+			w.ecs.events = nil
+			return nil
+		}
+		w.health.State = spy
+		w.schedule()
+		want(t, "HEALTHY tasks at first", w.healths()[cluster.Healthy], 1)
+		w.schedule()
+		want(t, "HEALTHY tasks then", w.healths()[cluster.Healthy], 2)
 	})
 	t.Run("OfAStandaloneTask", func(t *testing.T) {
 		w := newContainerWorld(t)
@@ -185,17 +295,45 @@ func TestHealthCheck_Containers(t *testing.T) {
 		want(t, "health after a sweep", w.task(r.Tasks[0]).Health, cluster.Unhealthy)
 	})
 	t.Run("ThatCannotBeAskedChangesNothing", func(t *testing.T) {
+		for _, c := range []struct {
+			err   error
+			again int
+		}{{errStore, 1}, {throttled, 0}} {
+			w := newContainerWorld(t)
+			w.create("api", "checked", 1)
+			w.pump()
+			w.turnSilently(cluster.Healthy, w.ecs.live()...)
+			w.ecs.onDescribeTasks = func() error { return c.err }
+			again, _ := w.deliver(time.Minute)
+			wantCount(t, "messages again", again, c.again)
+			if err := w.health.RunSchedule(ctx, "health"); (err != nil) != (c.again > 0) {
+				t.Errorf("the schedule ends with %v", err)
+			}
+			want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 0)
+		}
+	})
+	t.Run("ARunThatEndsInTheMiddleGoesOn", func(t *testing.T) {
 		w := newContainerWorld(t)
-		w.create("api", "checked", 1)
+		w.instances("j", 8, 16384, 32768)
+		w.create("api", "checked", 900)
 		w.pump()
 		w.turnSilently(cluster.Healthy, w.ecs.live()...)
-		w.ecs.onDescribeTasks = func() error { return throttled }
-		again, _ := w.deliver(time.Minute)
-		wantCount(t, "messages again", again, 1)
-		if err := w.health.RunSchedule(ctx, "health"); !errors.Is(err, throttled) {
-			t.Errorf("the schedule ends with %v", err)
+		start := w.clock.now
+		limited, cancel := context.WithDeadline(ctx, time.Now().Add(time.Hour))
+		defer cancel()
+		w.clock.now = time.Now()
+		w.ecs.onDescribeTasks = func() error { // the time ends with the first calls
+			w.clock.now = time.Now().Add(time.Hour)
+			return nil
 		}
-		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 0)
+		if err := w.health.RunSchedule(limited, "health"); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 800)
+		w.clock.now, w.ecs.onDescribeTasks = start, nil
+		w.looks()
+		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 900)
+		w.clock.now = start
 	})
 	t.Run("OfATaskThatWaitedForAnInstance", func(t *testing.T) {
 		w := newContainerWorld(t)

@@ -216,6 +216,8 @@ var unusedGrants = map[string]string{
 	"route53:CreateHealthCheck":        "Cloud Map's services with health checks of Route 53",
 	"route53:DeleteHealthCheck":        "Cloud Map's services with health checks of Route 53",
 	"route53:GetHealthCheck":           "Cloud Map's services with health checks of Route 53",
+	"route53:GetHostedZone":            "Cloud Map's services in DNS namespaces",
+	"route53:ListHostedZonesByName":    "Cloud Map's services in DNS namespaces",
 	"route53:UpdateHealthCheck":        "Cloud Map's services with health checks of Route 53",
 
 	"iam:PassRole": "tasks and task definitions with roles (PassableRoleArns), launch templates with them (NodeRoleArns)",

@@ -141,6 +141,9 @@ func writeTrigger(b *strings.Builder, t wiring.Trigger) {
 			message := "an event: " + testOf(c, "detail-type") + " of `" + testOf(c, "source") + "`"
 			if c.Sent {
 				message = "a wake-up"
+				if t.Queue == "HealthCheckQueue" {
+					message = "a question for the first health of tasks"
+				}
 			}
 			fmt.Fprintf(b, "| `%s` | %s | %s |\n", c.From, message, conditions(c, "detail."))
 		}

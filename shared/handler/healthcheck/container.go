@@ -1,9 +1,9 @@
 package healthcheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,13 +14,21 @@ import (
 	"berth/shared/state"
 )
 
-// maxTasksAge is how long the tasks of a service are remembered. A decision that does not change the service's row
-// is not known to exist.
-const maxTasksAge = 30 * time.Minute
+const (
+	// maxTasksAge is how long the tasks of a service are remembered: the sweep, too, records their health.
+	maxTasksAge = 10 * time.Minute
+	// maxLookGap is how long ago the last look of this environment may be. After a longer gap another one has
+	// looked meanwhile.
+	maxLookGap = 90 * time.Second
+	// batchesAtOnce is how many batches of tasks are described before their health is recorded.
+	batchesAtOnce = 8
+	// maxHealthWrites is how many tasks one commit changes.
+	maxHealthWrites = 25
+)
 
-// A checkedService is what the function remembers of a service whose containers have health checks: its active
-// tasks by ECS's id, as they were when the service's row had a revision. Every decision about the service moves
-// that. Meanwhile the tasks are kept as ECS describes them.
+// A checkedService is what the function remembers of a service whose containers have health checks: the rows of
+// its active tasks by ECS's id, as they were when the service's row had a revision, with the health that was
+// recorded since.
 type checkedService struct {
 	rev    int64
 	readAt time.Time
@@ -29,126 +37,186 @@ type checkedService struct {
 	isComplete bool
 }
 
-// checkContainers records what the containers' health checks say of the running tasks of a cluster's services.
-// It asks ECS, 100 tasks at a time: ECS sends no event when the health of a task changes, and its events do not
-// have it (Amazon ECS developer guide, task state change events).
-func (h *Handler) checkContainers(ctx context.Context, name string, list *watchList) error {
-	running := map[string]*cluster.Task{}
-	for _, short := range slices.Sorted(maps.Keys(list.checked)) {
-		s := list.checked[short]
-		if !s.isComplete || cluster.RemainingWait(s.readAt.Add(maxTasksAge), h.Clock.Now(), maxTasksAge) == 0 {
-			if err := h.readTasks(ctx, name, short, s); err != nil {
-				return err
-			}
-		}
-		maps.Copy(running, s.tasks)
-	}
-	batches := slices.Collect(slices.Chunk(slices.Sorted(maps.Keys(running)), cluster.DescribeBatch))
-	got, failed := make([][]cluster.ECSTask, len(batches)), make([]error, len(batches))
-	h.Parallel.Run(ctx, len(batches), func(ctx context.Context, i int) {
-		got[i], failed[i] = h.describeTasks(ctx, name, batches[i])
-	})
-	o := h.newObserver()
-	for _, some := range got {
-		failed = append(failed, h.recordContainers(ctx, o, some, running))
-	}
-	for _, s := range list.checked {
-		s.keep(running)
-	}
-	return errors.Join(append(failed, o.State.Flush(ctx))...)
+// isCurrent reports whether the tasks need not be read again.
+func (s *checkedService) isCurrent(now time.Time) bool {
+	return s.isComplete && cluster.RemainingWait(s.readAt.Add(maxTasksAge), now, maxTasksAge) > 0
 }
 
-// readTasks reads the active tasks of a service.
-func (h *Handler) readTasks(ctx context.Context, name, short string, s *checkedService) error {
-	s.readAt = h.Clock.Now()
-	rows, err := state.ListRows[*cluster.Task](
+// checkContainers records what the containers' health checks say of the running tasks of a cluster's services.
+// It asks ECS, 100 tasks at a time: ECS sends no event when the health of a task changes, and its events do not
+// have it (Amazon ECS developer guide, task state change events). If the invocation's time ends, the next one
+// begins behind the last task that was asked about.
+func (h *Handler) checkContainers(ctx context.Context, name string, list *watchList) error {
+	now := h.Clock.Now()
+	if cluster.RemainingWait(list.lookedAt.Add(maxLookGap), now, maxLookGap) == 0 {
+		list.forgetTasks()
+	}
+	list.lookedAt = now
+	rows, failed := h.readTasks(ctx, name, list)
+	ids := slices.Sorted(maps.Keys(rows))
+	if at, _ := slices.BinarySearch(ids, list.next); at < len(ids) {
+		ids = slices.Concat(ids[at:], ids[:at])
+	}
+	for some := range slices.Chunk(ids, batchesAtOnce*cluster.DescribeBatch) {
+		if list.next = some[0]; h.isOutOfTime(ctx) {
+			handler.Logger(h.Log).Warn("out of time: the remaining tasks are asked about in the next round",
+				"cluster", name)
+			return failed
+		}
+		got, err := h.describeTasks(ctx, name, some)
+		written, wrong := h.recordContainers(ctx, name, got, rows)
+		failed = errors.Join(failed, err, wrong)
+		list.update(written)
+	}
+	return failed
+}
+
+// isOutOfTime reports whether the invocation ends too soon for another step.
+func (h *Handler) isOutOfTime(ctx context.Context) bool {
+	end, limited := ctx.Deadline()
+	return limited && end.Sub(h.Clock.Now()) < handler.Reserve
+}
+
+// readTasks returns the rows of the services' running tasks by ECS's id. It reads those of services that have no
+// current ones.
+func (h *Handler) readTasks(
+	ctx context.Context, name string, list *watchList,
+) (rows map[string]*cluster.Task, failed error) {
+	rows = map[string]*cluster.Task{}
+	for _, short := range slices.Sorted(maps.Keys(list.checked)) {
+		s := list.checked[short]
+		if !s.isCurrent(h.Clock.Now()) {
+			if err := h.readService(ctx, name, short, s); err != nil {
+				failed = errors.Join(failed, err)
+				continue
+			}
+		}
+		maps.Copy(rows, s.tasks)
+	}
+	return rows, failed
+}
+
+// readService reads the active tasks of a service whose containers have health checks.
+func (h *Handler) readService(ctx context.Context, name, short string, s *checkedService) error {
+	all, err := state.ListRows[*cluster.Task](
 		ctx, h.State, state.Prefix(name, state.PrefixTask+short+"#"), "the tasks of a service")
 	if err != nil {
 		return err
 	}
-	s.tasks, s.isComplete = map[string]*cluster.Task{}, true
-	for _, t := range rows {
+	tasks, isComplete := map[string]*cluster.Task{}, true
+	for _, t := range all {
+		if !t.IsActive() {
+			continue
+		}
+		checked, err := h.definitions.IsChecked(ctx, h.State, name, t.TaskDefinition)
 		switch {
-		case !t.IsActive():
+		case err != nil:
+			return err
+		case !checked:
 		case t.Last != cluster.TaskRunning || t.ECSID == "":
-			s.isComplete = false
+			isComplete = false
 		default:
-			s.tasks[t.ECSID] = t
-			s.isComplete = s.isComplete && t.Health != cluster.UnknownHealth
+			tasks[t.ECSID] = t
+			isComplete = isComplete && t.Health != cluster.UnknownHealth
+		}
+	}
+	s.tasks, s.isComplete, s.readAt = tasks, isComplete, h.Clock.Now()
+	return nil
+}
+
+// describeTasks asks ECS about tasks, a hundred in a call. Calls that ECS throttles are left to the next look.
+func (h *Handler) describeTasks(ctx context.Context, name string, ids []string) ([]cluster.ECSTask, error) {
+	batches := slices.Collect(slices.Chunk(ids, cluster.DescribeBatch))
+	got, failed := make([][]cluster.ECSTask, len(batches)), make([]error, len(batches))
+	h.Parallel.Run(ctx, len(batches), func(ctx context.Context, i int) {
+		got[i], failed[i] = h.ECS.DescribeTasks(ctx, name, batches[i])
+	})
+	for i, err := range failed {
+		if cluster.ErrorCode(err) == cluster.CodeThrottling {
+			handler.Logger(h.Log).Warn("ECS does not say how tasks are", "cluster", name, "tasks", len(batches[i]),
+				"error", err)
+			failed[i] = nil
+		}
+	}
+	return slices.Concat(got...), cluster.Wrap(errors.Join(failed...), "describing tasks of cluster %s", name)
+}
+
+// recordContainers writes the health of running tasks where their rows say something else, and returns the rows that
+// it has written. Each row is written together with the inbox row that tells placement of it: what is cut off
+// has either both or none. A row that somebody else has changed is left to the next look.
+func (h *Handler) recordContainers(
+	ctx context.Context, name string, got []cluster.ECSTask, rows map[string]*cluster.Task,
+) (written []*cluster.Task, failed error) {
+	o := observe.Observer{Now: h.Clock.Now(), Settings: h.Settings.Settings}
+	var changed []*cluster.Task
+	for _, t := range got {
+		row := rows[t.ID]
+		if row == nil || t.Last != cluster.TaskRunning || t.Health == cluster.UnknownHealth {
+			continue
+		}
+		if next, isNews := (state.Write{Observe: o.NewObservation(state.KeyOf(row), t)}).Apply(row); isNews {
+			changed = append(changed, next.(*cluster.Task))
+		}
+	}
+	for some := range slices.Chunk(changed, maxHealthWrites) {
+		err := h.commitTasks(ctx, name, some)
+		if len(some) > 1 && err != nil && state.IgnoreConflict(err) == nil {
+			for _, t := range some {
+				if err = h.commitTasks(ctx, name, []*cluster.Task{t}); err == nil {
+					written = append(written, t)
+				}
+				failed = errors.Join(failed, state.IgnoreConflict(err))
+			}
+			continue
+		}
+		if failed = errors.Join(failed, state.IgnoreConflict(err)); err == nil {
+			written = append(written, some...)
+		}
+	}
+	return written, failed
+}
+
+// commitTasks writes rows of tasks, and tells placement of them.
+func (h *Handler) commitTasks(ctx context.Context, name string, tasks []*cluster.Task) error {
+	c := state.Commit{Cluster: name, Version: state.NoVersion}
+	for _, t := range tasks {
+		c.Writes = append(c.Writes, state.Write{Put: t})
+	}
+	return state.NewFeed(h.State, h.Clock).Commit(ctx, c)
+}
+
+// recordFirstHealth records the health of tasks that have begun to run, unless their rows say it already.
+func (h *Handler) recordFirstHealth(ctx context.Context, name string, tasks []state.TaskRef) error {
+	for some := range slices.Chunk(tasks, cluster.DescribeBatch) {
+		if h.isOutOfTime(ctx) {
+			return errOutOfTime
+		}
+		found, failed := make([]*cluster.Task, len(some)), make([]error, len(some))
+		h.Parallel.Run(ctx, len(some), func(ctx context.Context, i int) {
+			found[i], failed[i] = h.findTask(ctx, name, some[i])
+		})
+		if err := errors.Join(failed...); err != nil {
+			return err
+		}
+		rows := map[string]*cluster.Task{}
+		for _, t := range found {
+			if t != nil && t.Health == cluster.UnknownHealth && t.IsActive() && t.ECSID != "" {
+				rows[t.ECSID] = t
+			}
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		got, err := h.describeTasks(ctx, name, slices.Sorted(maps.Keys(rows)))
+		_, wrong := h.recordContainers(ctx, name, got, rows)
+		if err := errors.Join(err, wrong); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// keep takes over what is known of the service's tasks now. Those that are no longer among the running ones have
-// ended.
-func (s *checkedService) keep(running map[string]*cluster.Task) {
-	for id := range s.tasks {
-		if t := running[id]; t != nil {
-			s.tasks[id] = t
-		} else {
-			delete(s.tasks, id)
-		}
-	}
-}
-
-func (h *Handler) describeTasks(ctx context.Context, name string, ids []string) ([]cluster.ECSTask, error) {
-	got, err := h.ECS.DescribeTasks(ctx, name, ids)
-	return got, cluster.Wrap(err, "describing %d tasks of cluster %s", len(ids), name)
-}
-
-// recordContainers records the health of tasks, and the end of those that have stopped, where the rows that are
-// known say something else. It takes what it has recorded over into running, without the tasks that have ended.
-func (h *Handler) recordContainers(
-	ctx context.Context, o *observe.Observer, got []cluster.ECSTask, running map[string]*cluster.Task,
-) error {
-	var failed []error
-	for _, t := range got {
-		row := running[t.ID]
-		switch {
-		case row == nil || !o.NewObservation(state.KeyOf(row), t).IsNews(row.Version, row.Health):
-		case t.Last == cluster.TaskStopped:
-			err := cluster.IgnoreDrop(o.RecordTask(ctx, t))
-			if failed = append(failed, err); err == nil {
-				delete(running, t.ID)
-			}
-		case t.Health != cluster.UnknownHealth:
-			next, err := o.RecordReport(ctx, state.KeyOf(row), t)
-			if failed = append(failed, err); err == nil && next != nil {
-				running[t.ID] = next
-			}
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// recordFirstHealth records the health of tasks that have begun to run, unless their rows say it already.
-func (h *Handler) recordFirstHealth(ctx context.Context, w handler.HealthWait) error {
-	if len(w.Tasks) > cluster.DescribeBatch {
-		return &cluster.Drop{Reason: fmt.Sprintf("%d tasks, expected at most %d", len(w.Tasks), cluster.DescribeBatch)}
-	}
-	running := map[string]*cluster.Task{}
-	var ids []string
-	for _, ref := range w.Tasks {
-		row, err := h.findTask(ctx, w.Cluster, ref)
-		if err != nil {
-			return err
-		}
-		if row != nil && row.Health == cluster.UnknownHealth && !row.HasEnded() && row.ECSID != "" {
-			running[row.ECSID] = row
-			ids = append(ids, row.ECSID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	got, err := h.describeTasks(ctx, w.Cluster, ids)
-	if err != nil {
-		return err
-	}
-	o := h.newObserver()
-	return errors.Join(h.recordContainers(ctx, o, got, running), o.State.Flush(ctx))
-}
+var errOutOfTime = errors.New("the invocation's time ends")
 
 // findTask returns the row of a task, directly or through its alias; nil if there is none.
 func (h *Handler) findTask(ctx context.Context, name string, ref state.TaskRef) (*cluster.Task, error) {
@@ -163,7 +231,41 @@ func (h *Handler) findTask(ctx context.Context, name string, ref state.TaskRef) 
 	return state.ReadRow[*cluster.Task](ctx, h.State, state.TaskKey(name, alias.Owner, alias.ID), "task "+alias.ID)
 }
 
-func (h *Handler) newObserver() *observe.Observer {
-	return &observe.Observer{State: state.NewFeed(h.State, h.Clock), Clock: h.Clock, Now: h.Clock.Now(),
-		Settings: h.Settings.Settings, Log: handler.Logger(h.Log)}
+// healthWaits are the tasks of a batch of questions for their first health, by cluster, and the messages that
+// asked.
+type healthWaits struct {
+	tasks    map[string]map[state.TaskRef]bool
+	messages map[string][]string
+}
+
+func (w *healthWaits) add(m state.Message, q handler.HealthWait) {
+	if w.tasks == nil {
+		w.tasks, w.messages = map[string]map[state.TaskRef]bool{}, map[string][]string{}
+	}
+	if w.tasks[q.Cluster] == nil {
+		w.tasks[q.Cluster] = map[state.TaskRef]bool{}
+	}
+	w.messages[q.Cluster] = append(w.messages[q.Cluster], m.ID)
+	for _, ref := range q.Tasks {
+		w.tasks[q.Cluster][ref] = true
+	}
+}
+
+// answer records the first health that was asked for, and returns the messages to deliver again.
+func (w *healthWaits) answer(ctx context.Context, h *Handler) (retry []string) {
+	for _, name := range slices.Sorted(maps.Keys(w.tasks)) {
+		tasks := slices.SortedFunc(maps.Keys(w.tasks[name]), func(a, b state.TaskRef) int {
+			return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.ID, b.ID))
+		})
+		switch err := h.recordFirstHealth(ctx, name, tasks); {
+		case err == nil:
+		case cluster.PermanentError(err) != nil:
+			handler.Logger(h.Log).Warn("the first health of tasks is left to the schedule", "cluster", name,
+				"error", err)
+		default:
+			handler.Logger(h.Log).Error("recording the first health of tasks", "cluster", name, "error", err)
+			retry = append(retry, w.messages[name]...)
+		}
+	}
+	return retry
 }

@@ -44,13 +44,19 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "health" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected health", name)}
 	}
-	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
+	names, err := state.ClusterNames(ctx, h.State)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(h.watched, func(name string, _ *watchList) bool { return !slices.Contains(names, name) })
+	return h.rotation.ForEachOf(ctx, names, h.Clock.Now, h.Log, func(name string) error {
 		failed := h.checkTargets(ctx, name)
 		list, err := h.readWatchList(ctx, name)
 		if err != nil || list == nil {
 			return errors.Join(failed, err)
 		}
-		return errors.Join(failed, h.checkContainers(ctx, name, list), h.checkAlarms(ctx, name, list, nil))
+		failed = errors.Join(failed, h.checkAlarms(ctx, name, list, nil))
+		return errors.Join(failed, h.checkContainers(ctx, name, list))
 	})
 }
 
@@ -62,16 +68,16 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	fired := map[string]*awsevent.Alarm{}
 	var taken []string
+	var waits healthWaits
 	for _, m := range messages {
 		if w, ok := handler.ParseHealthWait(m.Body); ok {
-			if h.handleHealthWait(ctx, m, w) {
-				retry = append(retry, m.ID)
-			}
+			waits.add(m, w)
 			continue
 		}
 		alarm, err := h.decodeAlarm(m.Body)
 		if err != nil {
-			h.countDrop(m, err)
+			h.Telemetry.CountDropped(handler.DropKind(err.Reason))
+			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}
 		taken = append(taken, m.ID)
@@ -79,46 +85,25 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 			fired[alarm.Name] = alarm
 		}
 	}
-	if len(fired) == 0 {
-		return retry
+	if err := h.checkFired(ctx, fired); err != nil {
+		handler.Logger(h.Log).Error("looking at alarms", "error", err)
+		retry = taken
 	}
-	if err := state.ForEachCluster(ctx, h.State, func(name string) error {
+	return append(retry, waits.answer(ctx, h)...)
+}
+
+// checkFired looks at the deployments that watch one of the alarms.
+func (h *Handler) checkFired(ctx context.Context, fired map[string]*awsevent.Alarm) error {
+	if len(fired) == 0 {
+		return nil
+	}
+	return state.ForEachCluster(ctx, h.State, func(name string) error {
 		list, err := h.readWatchList(ctx, name)
 		if err != nil || list == nil {
 			return err
 		}
 		return h.checkAlarms(ctx, name, list, fired)
-	}); err != nil {
-		handler.Logger(h.Log).Error("looking at alarms", "error", err)
-		return append(retry, taken...)
-	}
-	return retry
-}
-
-// handleHealthWait handles one question for the first health of tasks, and reports whether it has to be
-// delivered again.
-func (h *Handler) handleHealthWait(ctx context.Context, m state.Message, w handler.HealthWait) (again bool) {
-	err := h.recordFirstHealth(ctx, w)
-	var drop *cluster.Drop
-	switch {
-	case errors.As(err, &drop):
-		h.countDrop(m, drop)
-		return false
-	case err != nil && cluster.PermanentError(err) != nil:
-		handler.Logger(h.Log).Warn("the first health of tasks is left to the schedule", "cluster", w.Cluster,
-			"error", err)
-		return false
-	case err != nil:
-		handler.Logger(h.Log).Error("recording the first health of tasks", "message", m.ID, "cluster", w.Cluster,
-			"receives", m.Receives, "error", err)
-	}
-	return err != nil
-}
-
-// countDrop counts and logs a message that is acknowledged without effect.
-func (h *Handler) countDrop(m state.Message, drop *cluster.Drop) {
-	h.Telemetry.CountDropped(handler.DropKind(drop.Reason))
-	handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", drop.Reason)
+	})
 }
 
 // alarmState is the state of an alarm that fails deployments.

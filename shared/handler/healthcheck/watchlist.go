@@ -3,6 +3,7 @@ package healthcheck
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -11,9 +12,29 @@ import (
 // A watchList is what the function remembers of a cluster: what it has to ask about, as of a placement version.
 // A deployment that begins moves the version, which makes the list stale.
 type watchList struct {
+	short   string // of the cluster: one that is created again may have the same name and version
 	version int64
 	alarmed []string                   // names of services that watch alarms
 	checked map[string]*checkedService // by short name
+	// lookedAt is when this environment last asked about the tasks, next the one to begin with.
+	lookedAt time.Time
+	next     string
+}
+
+// forgetTasks makes all tasks be read again.
+func (l *watchList) forgetTasks() {
+	for _, s := range l.checked {
+		s.isComplete = false
+	}
+}
+
+// update replaces the rows of tasks by those that were written.
+func (l *watchList) update(written []*cluster.Task) {
+	for _, t := range written {
+		if s := l.checked[t.Owner]; s != nil {
+			s.tasks[t.ECSID] = t
+		}
+	}
 }
 
 // readWatchList returns the list of a cluster, nil if there is no cluster of the name. It lists all services only
@@ -27,10 +48,14 @@ func (h *Handler) readWatchList(ctx context.Context, name string) (*watchList, e
 	if !ok || meta == nil {
 		return nil, nil
 	}
-	if list := h.watched[name]; list != nil && list.version == meta.Version {
-		return list, nil
+	before := h.watched[name]
+	if before == nil || before.short != meta.Short {
+		before = &watchList{short: meta.Short, version: -1}
 	}
-	list, err := h.newWatchList(ctx, name, meta.Version, h.watched[name])
+	if before.version == meta.Version {
+		return before, nil
+	}
+	list, err := h.newWatchList(ctx, name, meta.Version, before)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +75,8 @@ func (h *Handler) newWatchList(
 	if err != nil {
 		return nil, err
 	}
-	list, alarmed := &watchList{version: version, checked: map[string]*checkedService{}}, map[string]bool{}
-	if before == nil {
-		before = &watchList{}
-	}
+	list, alarmed := &watchList{short: before.short, version: version, checked: map[string]*checkedService{},
+		lookedAt: before.lookedAt, next: before.next}, map[string]bool{}
 	for _, s := range services {
 		if s.Status == cluster.ServiceInactive {
 			continue
