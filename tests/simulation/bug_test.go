@@ -12,7 +12,7 @@ var firstSeeds = map[Bug]uint64{
 	DropVersionCheck: 12, CountStopped: 46, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
 	UseBuffer: 165, FreePortTwice: 68, CountPairTwice: 184, IgnoreLoads: 1094, RollBackToFailed: 27, KeepThrottle: 161,
 	NarrowSilently: 12, KeepDeleted: 29, ReplaceOthers: 5, BalanceUnasked: 31, LimitEachPlan: 183,
-	CommitStale: 12, TrustStale: 12, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
+	CommitStale: 44, TrustStale: 36, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
 	IgnoreMassUnhealthiness: 23, IgnoreTaint: 13, TolerateOtherKey: 1, KeepEvicted: 15,
 	IgnoreMaximumNodes: 224, IgnoreNodeCapacity: 975, IgnoreTotalCapacity: 910, IgnoreReservation: 989,
 	IgnoreThrottle: 4, IgnoreGap: 402, NeverResetThrottle: 407,

@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxTasksAge is how long the tasks of a service are remembered: the sweep, too, records their health.
-	maxTasksAge = 10 * time.Minute
+	maxTasksAge = 20 * time.Minute
 	// maxLookGap is how long ago the last look of this environment may be. After a longer gap another one has
 	// looked meanwhile.
 	maxLookGap = 90 * time.Second
