@@ -56,7 +56,8 @@ func questions() []question {
 	none := func([]string) string { return "" }
 	return []question{
 		{"", "Name of the CloudFormation stack", func([]string) string { return "berth" },
-			regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]{0,51}$`), "a letter, then letters, digits and hyphens, 52 characters at most"},
+			regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]{0,51}$`),
+			"a letter, then letters, digits and hyphens, 52 characters at most"},
 		{"", "AWS Region", func([]string) string {
 			return cmp.Or(os.Getenv("AWS_REGION"),
 				os.Getenv("AWS_DEFAULT_REGION"))

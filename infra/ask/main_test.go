@@ -73,7 +73,8 @@ func TestWrongAnswers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "answers.toml")
 	said, err := asked(t, file, "1berth", strings.Repeat("b", 53), "berth-2", "mars", "eu-west-1", "deployer",
 		"arn:aws:s3:::bucket", deployer, "", "", "")
-	if err != nil || strings.Count(said, "is not valid, expected") != 5 || !strings.Contains(said, `"mars" is not valid`) {
+	if err != nil || strings.Count(said, "is not valid, expected") != 5 ||
+		!strings.Contains(said, `"mars" is not valid`) {
 		t.Errorf("%v: %s", err, said)
 	}
 }

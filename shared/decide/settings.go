@@ -47,8 +47,8 @@ type Settings struct {
 	// ReplacePercent is how many percent of a service's tasks may be replaced at once for being
 	// unhealthy (S6).
 	ReplacePercent int
-	// RetryInterval is how soon ECS is asked again about an instance that is not available, and how
-	// soon a service tries an instance again on which ECS refused its task. It doubles each time,
-	// up to RetryIntervalMax.
+	// RetryInterval is how long after the first question ECS is asked again about an instance that is not
+	// available, and how soon a service tries an instance again on which ECS refused its task. It doubles each
+	// time, up to RetryIntervalMax.
 	RetryInterval, RetryIntervalMax time.Duration
 }

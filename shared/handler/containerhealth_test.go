@@ -44,6 +44,16 @@ func newContainerWorld(t *testing.T) *containerWorld {
 	return w
 }
 
+// newReadyWorld has n tasks of the service api that ECS finds HEALTHY. Nobody has asked it yet.
+func newReadyWorld(t *testing.T, n int) *containerWorld {
+	t.Helper()
+	w := newContainerWorld(t)
+	w.create("api", "checked", n)
+	w.pump()
+	w.turnSilently(cluster.Healthy, w.ecs.live()...)
+	return w
+}
+
 // turnSilently changes the health of tasks without a question for it.
 func (w *containerWorld) turnSilently(health cluster.Health, ids ...string) {
 	for _, id := range ids {
@@ -166,10 +176,7 @@ func TestHealthCheck_Containers(t *testing.T) {
 		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 2)
 	})
 	t.Run("UnknownHealthKeepsWhatWasKnown", func(t *testing.T) {
-		w := newContainerWorld(t)
-		w.create("api", "checked", 2)
-		w.pump()
-		w.turnSilently(cluster.Healthy, w.ecs.live()...)
+		w := newReadyWorld(t, 2)
 		w.schedule()
 		w.turnSilently(cluster.UnknownHealth, w.ecs.live()...) // as while an agent is disconnected
 		w.schedule()
@@ -181,10 +188,7 @@ func TestHealthCheck_Containers(t *testing.T) {
 		for _, byMessage := range []bool{false, true} {
 			for _, anew := range []bool{false, true} {
 				for n := 1; ; n++ {
-					w := newContainerWorld(t)
-					w.create("api", "checked", 2)
-					w.pump()
-					w.turnSilently(cluster.Healthy, w.ecs.live()...)
+					w := newReadyWorld(t, 2)
 					writes := 0
 					spy := &spyState{Store: w.store}
 					spy.beforeWrite = func(state.Write) error { return nthFails(&writes, n) }
@@ -217,10 +221,7 @@ func TestHealthCheck_Containers(t *testing.T) {
 		}
 	})
 	t.Run("AnotherEnvironmentHasLookedMeanwhile", func(t *testing.T) {
-		w := newContainerWorld(t)
-		w.create("api", "checked", 1)
-		w.pump()
-		w.turnSilently(cluster.Healthy, w.ecs.live()...)
+		w := newReadyWorld(t, 1)
 		w.schedule()
 		w.placementAsleep = true // it would replace the task
 		w.schedule()
@@ -255,10 +256,7 @@ func TestHealthCheck_Containers(t *testing.T) {
 		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 1)
 	})
 	t.Run("ATaskThatStopsIsLeftToItsEvents", func(t *testing.T) {
-		w := newContainerWorld(t)
-		w.create("api", "checked", 1)
-		w.pump()
-		w.turnSilently(cluster.Healthy, w.ecs.live()...)
+		w := newReadyWorld(t, 1)
 		w.ecs.tasks[w.ecs.live()[0]].Last = cluster.TaskStopping
 		w.schedule()
 		want(t, "HEALTHY tasks", w.healths()[cluster.Healthy], 0)
@@ -284,6 +282,23 @@ func TestHealthCheck_Containers(t *testing.T) {
 		w.schedule()
 		want(t, "HEALTHY tasks then", w.healths()[cluster.Healthy], 2)
 	})
+	t.Run("ARowThatHasChangedSinceItWasRememberedIsReadAgain", func(t *testing.T) {
+		w := newReadyWorld(t, 2)
+		for range 3 { // until no decision about the service is left
+			w.schedule()
+		}
+		row := *w.with(cluster.TaskRunning)[0]
+		row.Rev++
+		row.Tags = map[string]string{"a": "b"} // TagResource changes nothing else
+		if _, err := w.store.Write(ctx, state.Write{Put: &row}); err != nil {
+			t.Fatal(err)
+		}
+		w.placementAsleep = true // it would replace the task
+		w.turnSilently(cluster.Unhealthy, row.ECSID)
+		w.looks()
+		w.looks()
+		want(t, "health", w.task(row.ID).Health, cluster.Unhealthy)
+	})
 	t.Run("OfAStandaloneTask", func(t *testing.T) {
 		w := newContainerWorld(t)
 		r := w.run(t, operation.SubmitTasks{TaskDefinition: "checked"})
@@ -299,10 +314,7 @@ func TestHealthCheck_Containers(t *testing.T) {
 			err   error
 			again int
 		}{{errStore, 1}, {throttled, 0}} {
-			w := newContainerWorld(t)
-			w.create("api", "checked", 1)
-			w.pump()
-			w.turnSilently(cluster.Healthy, w.ecs.live()...)
+			w := newReadyWorld(t, 1)
 			w.ecs.onDescribeTasks = func() error { return c.err }
 			again, _ := w.deliver(time.Minute)
 			wantCount(t, "messages again", again, c.again)

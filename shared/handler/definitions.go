@@ -15,7 +15,7 @@ type CheckedDefinitions struct{ known map[state.Key]bool }
 const maxKnownDefinitions = 10_000
 
 // IsChecked reports whether a task definition, family:revision, has an essential container with a health check.
-// One that the cluster has no row of has none, as far as is known.
+// Of one without a row in the cluster it says that it has none.
 func (d *CheckedDefinitions) IsChecked(
 	ctx context.Context, store state.Store, clusterName, name string,
 ) (bool, error) {

@@ -218,7 +218,8 @@ func TestEventsDecodeToTheDescribedState(t *testing.T) {
 			switch d := latest[arn].Detail.(type) {
 			case *cluster.ECSTask:
 				task := w.task(d.ID)
-				task.Bindings, task.Address, task.Health = nil, "", cluster.UnknownHealth // events leave them to answers
+				// Events leave these to answers.
+				task.Bindings, task.Address, task.Health = nil, "", cluster.UnknownHealth
 				held = &task
 				compared[string(d.Last)]++
 			case *cluster.Instance:

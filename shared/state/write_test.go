@@ -179,7 +179,8 @@ func TestApplyObservation(t *testing.T) {
 		got, _ = of(4, cluster.TaskStopped, cluster.Healthy).Apply(ill)
 		expect(t, "health of a task that has stopped", got.(*cluster.Task).Health, cluster.UnknownHealth)
 		for name, w := range map[string]state.Write{
-			"the same": of(3, cluster.TaskRunning, cluster.Unhealthy), "none": of(3, cluster.TaskRunning, cluster.UnknownHealth),
+			"the same":              of(3, cluster.TaskRunning, cluster.Unhealthy),
+			"none":                  of(3, cluster.TaskRunning, cluster.UnknownHealth),
 			"of an earlier version": of(2, cluster.TaskRunning, cluster.Healthy),
 			"of another task": see(state.Observation{Version: 3, ECSID: "x", Last: cluster.TaskRunning,
 				Health: cluster.Healthy}),

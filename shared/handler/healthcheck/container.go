@@ -64,9 +64,9 @@ func (h *Handler) checkContainers(ctx context.Context, name string, list *watchL
 			return failed
 		}
 		got, err := h.describeTasks(ctx, name, some)
-		written, wrong := h.recordContainers(ctx, name, got, rows)
+		written, stale, wrong := h.recordContainers(ctx, name, got, rows)
 		failed = errors.Join(failed, err, wrong)
-		list.update(written)
+		list.update(written, stale)
 	}
 	return failed
 }
@@ -141,12 +141,12 @@ func (h *Handler) describeTasks(ctx context.Context, name string, ids []string) 
 	return slices.Concat(got...), cluster.Wrap(errors.Join(failed...), "describing tasks of cluster %s", name)
 }
 
-// recordContainers writes the health of running tasks where their rows say something else, and returns the rows that
-// it has written. Each row is written together with the inbox row that tells placement of it: what is cut off
-// has either both or none. A row that somebody else has changed is left to the next look.
+// recordContainers writes the health of running tasks where their rows say something else. It returns the rows that
+// it has written, and those that somebody else has changed since they were read. Each row is written together with
+// the inbox row that tells placement of it: what is cut off has either both or none.
 func (h *Handler) recordContainers(
 	ctx context.Context, name string, got []cluster.ECSTask, rows map[string]*cluster.Task,
-) (written []*cluster.Task, failed error) {
+) (written, stale []*cluster.Task, failed error) {
 	o := observe.Observer{Now: h.Clock.Now(), Settings: h.Settings.Settings}
 	var changed []*cluster.Task
 	for _, t := range got {
@@ -158,22 +158,25 @@ func (h *Handler) recordContainers(
 			changed = append(changed, next.(*cluster.Task))
 		}
 	}
-	for some := range slices.Chunk(changed, maxHealthWrites) {
+	write := func(some []*cluster.Task) (conflicts bool) {
 		err := h.commitTasks(ctx, name, some)
-		if len(some) > 1 && err != nil && state.IgnoreConflict(err) == nil {
-			for _, t := range some {
-				if err = h.commitTasks(ctx, name, []*cluster.Task{t}); err == nil {
-					written = append(written, t)
-				}
-				failed = errors.Join(failed, state.IgnoreConflict(err))
-			}
-			continue
-		}
-		if failed = errors.Join(failed, state.IgnoreConflict(err)); err == nil {
+		if err == nil {
 			written = append(written, some...)
 		}
+		failed = errors.Join(failed, state.IgnoreConflict(err))
+		return err != nil && state.IgnoreConflict(err) == nil
 	}
-	return written, failed
+	for some := range slices.Chunk(changed, maxHealthWrites) {
+		if !write(some) {
+			continue
+		}
+		for _, t := range some {
+			if write([]*cluster.Task{t}) {
+				stale = append(stale, t)
+			}
+		}
+	}
+	return written, stale, failed
 }
 
 // commitTasks writes rows of tasks, and tells placement of them.
@@ -208,7 +211,7 @@ func (h *Handler) recordFirstHealth(ctx context.Context, name string, tasks []st
 			continue
 		}
 		got, err := h.describeTasks(ctx, name, slices.Sorted(maps.Keys(rows)))
-		_, wrong := h.recordContainers(ctx, name, got, rows)
+		_, _, wrong := h.recordContainers(ctx, name, got, rows)
 		if err := errors.Join(err, wrong); err != nil {
 			return err
 		}

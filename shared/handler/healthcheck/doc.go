@@ -3,7 +3,7 @@
 // in Cloud Map (S6, S9), and the CloudWatch alarms of deployments in progress (S8).
 //
 // What comes in: a schedule each minute, questions of task-state-change for the first health of tasks, and events
-// of alarms that changed state. What goes out: observations of tasks, target rows with the health that was
+// of alarms that changed state. What goes out: rows of tasks, target rows with the health that was
 // reported, alarm watches with what was seen of a deployment's
 // alarms, and outbox entries that ask dispatch to repeat registrations. Nothing is decided here.
 // The stream of these rows wakes placement, which replaces unhealthy tasks and fails deployments.

@@ -28,12 +28,14 @@ func (l *watchList) forgetTasks() {
 	}
 }
 
-// update replaces the rows of tasks by those that were written.
-func (l *watchList) update(written []*cluster.Task) {
+// update replaces the rows of tasks by those that were written, and makes the tasks of services with stale rows be
+// read again.
+func (l *watchList) update(written, stale []*cluster.Task) {
 	for _, t := range written {
-		if s := l.checked[t.Owner]; s != nil {
-			s.tasks[t.ECSID] = t
-		}
+		l.checked[t.Owner].tasks[t.ECSID] = t
+	}
+	for _, t := range stale {
+		l.checked[t.Owner].isComplete = false
 	}
 }
 
