@@ -35,7 +35,7 @@ func (r *runner) buildFunctions(arch string) action {
 		if err != nil {
 			return failed(log, err)
 		}
-		return checkSizes(log, names, func(name string) string { return filepath.Join(dir, name) })
+		return checkSizes(log, names, arch, func(name string) string { return filepath.Join(dir, name) })
 	}
 }
 
@@ -51,17 +51,21 @@ func (r *runner) functionNames() (names []string, err error) {
 	return names, err
 }
 
-// The limits of a function's binary. A large one starts slowly, so the limit is lower for the
-// functions that answer users or that every task waits for.
+// The limits of a function's binary for arm64, which the template chooses. A large one starts
+// slowly, so the limit is lower for the functions that answer users or that every task waits for.
 const (
 	maxSize      = 20 << 20
 	maxQuickSize = 12 << 20
 )
 
+// percentForX86 is by how many percent the same program may be larger for amd64: the compiler makes
+// its code about 7 % larger (api: 12.58 MB beside 11.73).
+const percentForX86 = 8
+
 var quickFunctions = []string{"api", "dispatch", "placement", "task-state-change"}
 
 // checkSizes compares the functions' binaries with their limits.
-func checkSizes(log io.Writer, names []string, binary func(name string) string) result {
+func checkSizes(log io.Writer, names []string, arch string, binary func(name string) string) result {
 	var res result
 	for _, name := range names {
 		info, err := os.Stat(binary(name))
@@ -71,6 +75,9 @@ func checkSizes(log io.Writer, names []string, binary func(name string) string) 
 		limit := int64(maxSize)
 		if slices.Contains(quickFunctions, name) {
 			limit = maxQuickSize
+		}
+		if arch == "amd64" {
+			limit = limit * (100 + percentForX86) / 100
 		}
 		res.note += fmt.Sprintf("%s %.1f MB  ", name, float64(info.Size())/(1<<20))
 		if info.Size() > limit {

@@ -55,11 +55,15 @@ func TestCheckSizes(t *testing.T) {
 	}
 	binary := func(name string) string { return filepath.Join(dir, name) }
 	good := []string{write("api", maxQuickSize), write("throttling", 20<<20)}
-	if res := checkSizes(&bytes.Buffer{}, good, binary); len(res.passed) != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
+	if res := checkSizes(&bytes.Buffer{}, good, "arm64", binary); len(res.passed) != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
 		t.Errorf("got %+v", res)
 	}
 	var log bytes.Buffer
-	res := checkSizes(&log, append(good, write("dispatch", maxQuickSize+1)), binary)
+	larger := append(good, write("dispatch", maxQuickSize+1))
+	if res := checkSizes(&log, larger, "amd64", binary); len(res.failed) != 0 {
+		t.Errorf("amd64: got %+v", res)
+	}
+	res := checkSizes(&log, larger, "arm64", binary)
 	if len(res.passed) != 0 || len(res.failed) != 1 || !strings.Contains(log.String(), "dispatch has 12582913 bytes") {
 		t.Errorf("got %+v, log %q", res, &log)
 	}

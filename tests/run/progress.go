@@ -105,7 +105,7 @@ func (p *progress) end(step string, res result, log string) {
 	word, note := res.verdict()
 	fmt.Fprintf(p.out, "%-5s %-30s %7.1f s  %s\n", word, step, took.Seconds(), note)
 	if word == "FAIL" {
-		fmt.Fprintln(p.out, indent(log))
+		fmt.Fprintln(p.out, indent(log, maxShownLines))
 	} else {
 		p.times[step] = took
 		p.writeTimes()

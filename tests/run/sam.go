@@ -37,7 +37,7 @@ func (r *runner) samBuild(sam *tool) action {
 		if err := errors.Join(err, err2); err != nil {
 			return failed(log, err)
 		}
-		return checkSizes(log, names, func(name string) string {
+		return checkSizes(log, names, "arm64", func(name string) string {
 			id, _ := functionID(string(template), "functions/"+name) // without an id the binary is not found
 			return filepath.Join(r.samBuilt(), id, "bootstrap")
 		})

@@ -70,6 +70,9 @@ func (r *runner) runStep(ctx context.Context, s step) result {
 		return result{}
 	}
 	res.fillNames(s.name)
+	if len(res.failed) > 0 && log.Len() > 0 {
+		res.logs = []string{s.name + "\n" + indent(log.String(), maxSummaryLines)}
+	}
 	r.progress.end(s.name, res, log.String())
 	return res
 }

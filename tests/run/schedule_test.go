@@ -35,6 +35,9 @@ func TestRunPlan(t *testing.T) {
 		if !slices.Equal(res.skipped, []skip{{"absent", "no Docker engine"}}) {
 			t.Errorf("got %+v", res)
 		}
+		if want := []string{"bad\n      why\n      sh -c echo why; exit 3: exit status 3"}; !slices.Equal(res.logs, want) {
+			t.Errorf("kept logs %q, want %q", res.logs, want)
+		}
 		lines := out.String()
 		if !strings.Contains(lines, "\n      why\n") || strings.Contains(lines, "chatter") {
 			t.Errorf("printed %q", lines)

@@ -38,6 +38,8 @@ type result struct {
 	skipped []skip
 	// note is printed behind the line of the step.
 	note string
+	// logs are the ends of the logs of the steps that failed.
+	logs []string
 }
 
 type skip struct{ Name, Why string }
@@ -91,13 +93,17 @@ func (res result) verdict() (word, note string) {
 	}
 }
 
-// maxShownLines is how much of a failed step's log is printed. The logs of tests are in .cache/log
-// as a whole.
-const maxShownLines = 200
+// How many lines of a failed step's log are printed where it ends, and again in the summary, which
+// is all that some readers of a long run get. The logs of tests are in .cache/log as a whole.
+const (
+	maxShownLines   = 200
+	maxSummaryLines = 40
+)
 
-func indent(s string) string {
+// indent returns the last lines of a text, each indented.
+func indent(s string, maxLines int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	if cut := len(lines) - maxShownLines; cut > 0 {
+	if cut := len(lines) - maxLines; cut > 0 {
 		lines = append([]string{fmt.Sprintf("… %d lines more", cut)}, lines[cut:]...)
 	}
 	return "      " + strings.Join(lines, "\n      ")

@@ -17,6 +17,7 @@ func (res *result) add(other result) {
 	res.passed = append(res.passed, other.passed...)
 	res.failed = append(res.failed, other.failed...)
 	res.skipped = append(res.skipped, other.skipped...)
+	res.logs = append(res.logs, other.logs...)
 }
 
 // leftToCheck starts the reason of a test that is skipped because `make test` is to be quick.
@@ -25,6 +26,7 @@ const leftToCheck = "make check runs it: "
 // unique returns the result with each name once: a test that failed in any run has failed, and one
 // that passed in any has passed.
 func (res result) unique() (once result) {
+	once.logs = res.logs
 	seen := map[string]bool{}
 	isNew := func(name string) bool {
 		was := seen[name]
@@ -53,7 +55,7 @@ func (res result) unique() (once result) {
 
 func (s skip) isLong() bool { return strings.HasPrefix(s.Why, leftToCheck) }
 
-// summary says what was skipped and why, and what failed, and ends with the counts. A step without
+// summary says what was skipped and why, and what failed and how, and ends with the counts. A step without
 // tests of its own counts as one.
 func (res result) summary() string {
 	res = res.unique()
@@ -65,6 +67,9 @@ func (res result) summary() string {
 			continue
 		}
 		fmt.Fprintf(&text, "skipped: %s: %s\n", s.Name, s.Why)
+	}
+	for _, log := range res.logs {
+		fmt.Fprintf(&text, "FAIL  %s\n", log)
 	}
 	for _, name := range res.failed {
 		fmt.Fprintf(&text, "failed: %s\n", name)
@@ -95,10 +100,11 @@ func (r *runner) resultsFile(command string) string {
 type savedResult struct {
 	Passed, Failed []string
 	Skipped        []skip
+	Logs           []string
 }
 
 func (r *runner) saveResults(command string, res result) error {
-	text, err := json.Marshal(savedResult{res.passed, res.failed, res.skipped})
+	text, err := json.Marshal(savedResult{res.passed, res.failed, res.skipped, res.logs})
 	if err != nil {
 		return err
 	}
@@ -120,7 +126,7 @@ func (r *runner) savedResults(commands []string) (total result, err error) {
 		if err := json.Unmarshal(text, &saved); err != nil {
 			return result{}, fmt.Errorf("reading %s: %w", r.resultsFile(command), err)
 		}
-		total.add(result{passed: saved.Passed, failed: saved.Failed, skipped: saved.Skipped})
+		total.add(result{passed: saved.Passed, failed: saved.Failed, skipped: saved.Skipped, logs: saved.Logs})
 	}
 	return total, nil
 }
