@@ -183,6 +183,9 @@ func call(t *testing.T, h http.Handler, method, path, body string) eksAnswer {
 	if err := json.Unmarshal(w.Body.Bytes(), &out.body); err != nil {
 		t.Fatalf("%s: %v", w.Body, err)
 	}
+	if out.kind != "" {
+		expect(t, "code in the body", out.body["code"], any(out.kind))
+	}
 	return out
 }
 

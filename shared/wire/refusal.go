@@ -30,7 +30,7 @@ func WriteRefusal(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	w.Header().Set("X-Amzn-ErrorType", string(e.Code))
-	answer, _ := json.Marshal(map[string]string{"message": e.Message}) // strings cannot fail
+	answer, _ := json.Marshal(map[string]string{"code": string(e.Code), "message": e.Message}) // strings cannot fail
 	transport.WriteAnswer(w, "application/json", status, answer)
 }
 

@@ -188,11 +188,12 @@ func (c *Client) refusalError(op string, resp *http.Response, answer []byte) err
 		return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(code), "%s", message))
 	}
 	var e struct {
-		Type    string `json:"__type"`
+		Type    string `json:"__type"` // of the ECS API
+		Code    string `json:"code"`   // of the EKS API
 		Message string `json:"message"`
 	}
 	err := json.Unmarshal(answer, &e)
-	if e.Type = cmp.Or(e.Type, resp.Header.Get("X-Amzn-ErrorType")); err != nil || e.Type == "" {
+	if e.Type = cmp.Or(e.Type, e.Code, resp.Header.Get("X-Amzn-ErrorType")); err != nil || e.Type == "" {
 		return fmt.Errorf("%s: status %d: %.200q", op, resp.StatusCode, answer)
 	}
 	code := cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:])

@@ -212,7 +212,11 @@ var faults = []fault{
 	}, "instance profile node has no role", "add-role-to-instance-profile --instance-profile-name node"},
 	{"RoleWithoutPolicy", "groups", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Roles.Got[0].Role.Got.Managed = nil })
-	}, "role node does not allow ecs:DiscoverPollEndpoint on *; ecs:Poll", "attach-role-policy --role-name node"},
+	}, "role node does not allow ecs:DiscoverPollEndpoint on *; ecs:Poll", "attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/"},
+	{"RoleWithoutPolicyInChina", "groups", Fail, func(f *Facts) {
+		f.Stack.ID = strings.Replace(f.Stack.ID, "arn:aws:", "arn:aws-cn:", 1)
+		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Roles.Got[0].Role.Got.Managed = nil })
+	}, "role node does not allow ecs:DiscoverPollEndpoint on *; ecs:Poll", "--policy-arn arn:aws-cn:iam::aws:policy/"},
 	{"OtherCluster", "groups", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.UserData = userData("ECS_CLUSTER=test") })
 	}, "version 7 of launch template workers has ECS_CLUSTER=test", "--source-version 7"},

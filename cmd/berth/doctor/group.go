@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -221,11 +222,12 @@ func (f *Facts) judgeProfile(thing string, t *Template) []Finding {
 	if len(missing) == 0 {
 		return nil
 	}
+	partition, _, _, _ := f.Stack.place()
 	return []Finding{{Verdict: Fail, Thing: thing,
 		Value:    "role " + role.Name + " does not allow " + strings.Join(missing, "; "),
 		Expected: "AWS's policy AmazonEC2ContainerServiceforEC2Role", Remedy: "Attach it",
-		Command: f.aws("iam attach-role-policy --role-name %s --policy-arn arn:aws:iam::aws:policy/service-role%s",
-			role.Name, agentPolicy)}}
+		Command: f.aws("iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/service-role%s",
+			role.Name, cmp.Or(partition, "aws"), agentPolicy)}}
 }
 
 // checkMachines finds machines that are in service and have not joined, and those that have joined

@@ -18,14 +18,23 @@ type resolver struct {
 	properties map[string]*yaml.Node
 }
 
+// place returns where the stack is, from its id, such as
+// arn:aws:cloudformation:us-east-1:123456789012:stack/berth/...
+func (s Stack) place() (partition, region, account string, ok bool) {
+	parts := strings.SplitN(s.ID, ":", 6)
+	if len(parts) != 6 {
+		return "", "", "", false
+	}
+	return parts[1], parts[3], parts[4], true
+}
+
 // newResolver reads the sections of a template that others refer to.
 func newResolver(template *yaml.Node, s Stack) *resolver {
 	r := &resolver{stack: s, pseudo: map[string]string{"AWS::StackName": s.Name, "AWS::StackId": s.ID},
 		parameters: map[string]any{}, conditions: mappingOf(memberOf(template, "Conditions")),
 		types: map[string]string{}, properties: map[string]*yaml.Node{}}
-	// arn:aws:cloudformation:us-east-1:123456789012:stack/berth/...
-	if parts := strings.SplitN(s.ID, ":", 6); len(parts) == 6 {
-		r.pseudo["AWS::Partition"], r.pseudo["AWS::Region"], r.pseudo["AWS::AccountId"] = parts[1], parts[3], parts[4]
+	if partition, region, account, ok := s.place(); ok {
+		r.pseudo["AWS::Partition"], r.pseudo["AWS::Region"], r.pseudo["AWS::AccountId"] = partition, region, account
 	}
 	for name, p := range mappingOf(memberOf(template, "Parameters")) {
 		value, given := s.Parameters[name]

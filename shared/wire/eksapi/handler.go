@@ -195,7 +195,8 @@ func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer 
 		status = http.StatusTooManyRequests
 	}
 	w.Header().Set("X-Amzn-ErrorType", string(code))
-	body := map[string]string{"message": message}
+	// The code is in the body too: something between a client and Berth may rename headers of AWS.
+	body := map[string]string{"code": string(code), "message": message}
 	for member, v := range map[string]string{"clusterName": c.cluster, "nodegroupName": c.nodeGroup} {
 		if v != "" {
 			body[member] = v
