@@ -190,7 +190,7 @@ func TestErrorsOfLambda(t *testing.T) {
 		resp, answer := callOperation(t, server.URL, h, "POST /clusters/c/node-groups", `{}`)
 		if resp.StatusCode != c.want || resp.Header.Get("X-Amzn-ErrorType") != c.wantCode ||
 			!strings.Contains(answer, c.says) ||
-			!strings.HasPrefix(answer, `{"message":"`) {
+			!strings.HasPrefix(answer, `{"code":"`+c.wantCode+`","message":"`) {
 			t.Errorf("EKS: %+v becomes %s %v %s", c, resp.Status, resp.Header, answer)
 		}
 		_, answer = callOperation(t, server.URL, h, "StopTask", `{}`)
