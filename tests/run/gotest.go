@@ -137,14 +137,23 @@ func explainParents(explained map[string]bool, e endedTest) {
 }
 
 // show writes the output of a failed test. If a package failed without a failed test (it did not
-// compile, panicked, or took too long), show writes the output of all its tests that did not pass.
+// compile, panicked, or took too long), show writes the output of all its tests that did not pass. Of
+// a dump of all goroutines it writes the first: the others would hide what was said before.
 func (l *testLog) show(log io.Writer, key string) {
 	fmt.Fprintf(log, "--- %s\n", strings.TrimSpace(key))
 	for _, k := range slices.Sorted(maps.Keys(l.outputs)) {
 		if k != key && !(strings.HasSuffix(key, " ") && strings.HasPrefix(k, key)) {
 			continue
 		}
+		goroutines := 0
 		for _, line := range l.outputs[k] {
+			if strings.HasPrefix(line, "goroutine ") {
+				goroutines++
+			}
+			if goroutines > 1 {
+				fmt.Fprintf(log, "… the other goroutines are in .cache/log\n")
+				break
+			}
 			if !strings.HasPrefix(line, "=== ") {
 				io.WriteString(log, line)
 			}

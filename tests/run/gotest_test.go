@@ -74,9 +74,11 @@ func TestLog(t *testing.T) {
 	})
 	t.Run("PanicIsShown", func(t *testing.T) {
 		res, log := readLog(t, `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: boom\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"goroutine 7 [running]:\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"goroutine 8 [select]:\n"}
 {"Action":"fail","Package":"p"}
 `)
-		if len(res.failed) != 1 || !strings.Contains(log, "boom") {
+		if len(res.failed) != 1 || !strings.Contains(log, "boom\ngoroutine 7 ") || strings.Contains(log, "goroutine 8") {
 			t.Errorf("got %+v, log %q", res, log)
 		}
 	})

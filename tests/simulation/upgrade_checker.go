@@ -154,10 +154,13 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 	if n == nil || u == nil || g == nil || n.isLeavingGroup() {
 		return
 	}
-	if c.isKnownConnected(n) && (n.isServing() || n.isDraining()) {
+	w := u.RemovalOf(n.ID)
+	// A node that has only just come into service has served nobody when the update decided.
+	hasJustJoined := w != nil && w.NeverInService && !c.isSettledNode(n)
+	if c.isKnownConnected(n) && (n.isServing() || n.isDraining()) && !hasJustJoined {
 		c.takenNodes[n.ID] = true
 		wait := u.Timeouts.Terminate // the update waits no longer, from when it took this step
-		if w := u.RemovalOf(n.ID); w != nil && w.Step == cluster.StepTerminate && !w.StepSince.IsZero() {
+		if w != nil && w.Step == cluster.StepTerminate && !w.StepSince.IsZero() {
 			wait -= c.Loop.Now().Sub(w.StepSince)
 		}
 		c.Loop.After(wait, func() { delete(c.takenNodes, n.ID) })

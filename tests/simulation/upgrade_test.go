@@ -29,6 +29,7 @@ var upgradeRegressions = []struct {
 	seed  uint64
 	found string
 }{
+	{104466, "a node that came into service within a second of its removal counted as taken out of service"},
 	{129, "a node was left unschedulable: it was cordoned, and reading it afterward was denied"},
 	{504, "a node was terminated with a task that ECS had started late and not reported"},
 	{2509, "a node was terminated 57 s after a task had stopped whose stop was not reported"},
