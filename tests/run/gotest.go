@@ -151,7 +151,7 @@ func (l *testLog) show(log io.Writer, key string) {
 				goroutines++
 			}
 			if goroutines > 1 {
-				fmt.Fprintf(log, "… the other goroutines are in .cache/log\n")
+				fmt.Fprintln(log, "… the other goroutines are in .cache/log")
 				break
 			}
 			if !strings.HasPrefix(line, "=== ") {

@@ -78,7 +78,8 @@ func TestLog(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestA","Output":"goroutine 8 [select]:\n"}
 {"Action":"fail","Package":"p"}
 `)
-		if len(res.failed) != 1 || !strings.Contains(log, "boom\ngoroutine 7 ") || strings.Contains(log, "goroutine 8") {
+		if len(res.failed) != 1 || !strings.Contains(log, "boom\ngoroutine 7 ") ||
+			strings.Contains(log, "goroutine 8") {
 			t.Errorf("got %+v, log %q", res, log)
 		}
 	})

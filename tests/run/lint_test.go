@@ -55,7 +55,8 @@ func TestCheckSizes(t *testing.T) {
 	}
 	binary := func(name string) string { return filepath.Join(dir, name) }
 	good := []string{write("api", maxQuickSize), write("throttling", 20<<20)}
-	if res := checkSizes(&bytes.Buffer{}, good, "arm64", binary); len(res.passed) != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
+	res := checkSizes(&bytes.Buffer{}, good, "arm64", binary)
+	if len(res.passed) != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
 		t.Errorf("got %+v", res)
 	}
 	var log bytes.Buffer
@@ -63,7 +64,11 @@ func TestCheckSizes(t *testing.T) {
 	if res := checkSizes(&log, larger, "amd64", binary); len(res.failed) != 0 {
 		t.Errorf("amd64: got %+v", res)
 	}
-	res := checkSizes(&log, larger, "arm64", binary)
+	tooLarge := []string{write("placement", maxQuickSize*109/100)}
+	if res := checkSizes(&bytes.Buffer{}, tooLarge, "amd64", binary); len(res.failed) != 1 {
+		t.Errorf("amd64, 9 %% above: got %+v", res)
+	}
+	res = checkSizes(&log, larger, "arm64", binary)
 	if len(res.passed) != 0 || len(res.failed) != 1 || !strings.Contains(log.String(), "dispatch has 12582913 bytes") {
 		t.Errorf("got %+v, log %q", res, &log)
 	}

@@ -35,7 +35,8 @@ func TestRunPlan(t *testing.T) {
 		if !slices.Equal(res.skipped, []skip{{"absent", "no Docker engine"}}) {
 			t.Errorf("got %+v", res)
 		}
-		if want := []string{"bad\n      why\n      sh -c echo why; exit 3: exit status 3"}; !slices.Equal(res.logs, want) {
+		want := []string{"bad\n      why\n      sh -c echo why; exit 3: exit status 3"}
+		if !slices.Equal(res.logs, want) {
 			t.Errorf("kept logs %q, want %q", res.logs, want)
 		}
 		lines := out.String()

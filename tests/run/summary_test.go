@@ -11,7 +11,8 @@ import (
 func TestSummary(t *testing.T) {
 	t.Run("SaysWhatWasSkippedAndFailedAndEndsWithTheCounts", func(t *testing.T) {
 		res := result{
-			passed: []string{"p TestA", "gofmt"}, failed: []string{"p TestB"}, logs: []string{"go test\n      got 1, want 2"},
+			passed: []string{"p TestA", "gofmt"}, failed: []string{"p TestB"},
+			logs:    []string{"go test\n      got 1, want 2"},
 			skipped: []skip{{"sam local invoke", "no Docker engine"}, {"p TestC", leftToCheck + "it kills a process"}},
 		}
 		want := "skipped: sam local invoke: no Docker engine\nFAIL  go test\n      got 1, want 2\nfailed: p TestB\n\n" +
@@ -39,13 +40,15 @@ func TestSummary(t *testing.T) {
 			skipped: []skip{{"p TestLong", leftToCheck + "it waits"}, {"p TestCloud", leftToCheck + "it waits"}, {"p TestMac", "on macOS only"}},
 		})
 		save("check", result{
-			passed: []string{"p TestA", "p TestLong", "race: p TestA"}, failed: []string{"p TestB"}, logs: []string{"go test\n      got 1"},
+			passed: []string{"p TestA", "p TestLong", "race: p TestA"}, failed: []string{"p TestB"},
+			logs:    []string{"go test\n      got 1"},
 			skipped: []skip{{"p TestCloud", "no Python"}, {"p TestMac", "on macOS only"}},
 		})
 		if code := r.summarize("test", "check"); code != 1 {
 			t.Errorf("exit code %d, want 1", code)
 		}
-		want := "\nskipped: p TestMac: on macOS only\nskipped: p TestCloud: no Python\nFAIL  go test\n      got 1\nfailed: p TestB\n\n4 passed, 1 failed, 2 skipped\n"
+		want := "\nskipped: p TestMac: on macOS only\nskipped: p TestCloud: no Python\n" +
+			"FAIL  go test\n      got 1\nfailed: p TestB\n\n4 passed, 1 failed, 2 skipped\n"
 		if out.String() != want {
 			t.Errorf("got %q, want %q", out, want)
 		}

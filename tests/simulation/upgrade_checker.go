@@ -155,7 +155,7 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 		return
 	}
 	w := u.RemovalOf(n.ID)
-	// A node that has only just come into service has served nobody when the update decided.
+	// The update may have decided before the node registered, so this takes nothing out of service.
 	hasJustJoined := w != nil && w.NeverInService && !c.isSettledNode(n)
 	if c.isKnownConnected(n) && (n.isServing() || n.isDraining()) && !hasJustJoined {
 		c.takenNodes[n.ID] = true

@@ -265,3 +265,28 @@ func TestProfile(t *testing.T) {
 		t.Errorf("%+v, %v: the Region of the URL counts", got, err)
 	}
 }
+
+// The code of an error may be in the body of either API, or in the header alone.
+func TestErrorCodes(t *testing.T) {
+	for _, answer := range []struct{ header, body string }{
+		{"", `{"__type":"InvalidParameterException","message":"no"}`},
+		{"", `{"code":"InvalidParameterException","message":"no"}`},
+		{"InvalidParameterException", `{"message":"no"}`},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Amzn-ErrorType", answer.header)
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, answer.body)
+		}))
+		defer server.Close()
+		setCredentials(t, "AKIAANN", "secret")
+		client, err := New(t.Context(), Endpoint{Endpoint: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = client.CallECS(t.Context(), "ListClusters", struct{}{}, nil)
+		if cluster.ErrorCode(err) != cluster.CodeInvalidParameter {
+			t.Errorf("%+v: got %v", answer, err)
+		}
+	}
+}

@@ -212,7 +212,8 @@ var faults = []fault{
 	}, "instance profile node has no role", "add-role-to-instance-profile --instance-profile-name node"},
 	{"RoleWithoutPolicy", "groups", Fail, func(f *Facts) {
 		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Roles.Got[0].Role.Got.Managed = nil })
-	}, "role node does not allow ecs:DiscoverPollEndpoint on *; ecs:Poll", "attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/"},
+	}, "role node does not allow ecs:DiscoverPollEndpoint on *; ecs:Poll",
+		"attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/"},
 	{"RoleWithoutPolicyInChina", "groups", Fail, func(f *Facts) {
 		f.Stack.ID = strings.Replace(f.Stack.ID, "arn:aws:", "arn:aws-cn:", 1)
 		change(f.Groups, "forge-group", func(x *Group) { x.Template.Got.Roles.Got[0].Role.Got.Managed = nil })
