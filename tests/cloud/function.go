@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/tests/lambda"
 	"berth/tests/ministack"
@@ -110,12 +111,16 @@ func (c *Cloud) Invoke(ctx context.Context, folder string, body []byte) (answer 
 	return string(out), nil
 }
 
-// FunctionLog returns what a function has logged, as CloudWatch Logs has it.
-func (c *Cloud) FunctionLog(ctx context.Context, folder string) (string, error) {
+// FunctionLog returns what a function has logged since a time, as CloudWatch Logs has it: the
+// emulator returns no more than the first 10,000 lines. The zero time stands for the beginning.
+func (c *Cloud) FunctionLog(ctx context.Context, folder string, since time.Time) (string, error) {
 	group := c.Resources[logicalName(folder)+"Logs"]
 	var log strings.Builder
 	for token := ""; ; {
-		in := map[string]string{"logGroupName": group}
+		in := map[string]any{"logGroupName": group}
+		if !since.IsZero() {
+			in["startTime"] = since.UnixMilli()
+		}
 		if token != "" {
 			in["nextToken"] = token
 		}

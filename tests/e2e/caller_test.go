@@ -34,7 +34,7 @@ func TestCallers(t *testing.T) {
 		if code := codeOf(err); code != want {
 			t.Errorf("CreateCluster as %s: %v, want %q", u, err, want)
 		}
-		log, err := l.FunctionLog(t.Context(), "api")
+		log, err := l.FunctionLog(t.Context(), "api", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func callThroughProxy(t *testing.T, l *local, keys map[cloud.Caller]aws.Credenti
 			t.Errorf("berth %s prints %s, want %q", command, out, want)
 		}
 	}
-	log, err := l.FunctionLog(t.Context(), "api")
+	log, err := l.FunctionLog(t.Context(), "api", time.Time{})
 	line := `"operation":"CreateCluster","principal":"` + cloud.Writer.ARN() + `","subject":"by-proxy"`
 	if err != nil || strings.Count(log, line) != 1 {
 		t.Errorf("the log has no line with %s: %v\n%s", line, err, log)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -277,7 +278,7 @@ func (w *walk) visitAsEveryone(v visit) {
 // the line of a change that succeeded.
 func (w *walk) callAs(v visit, u cloud.Caller) (status int, answer, log string) {
 	w.t.Helper()
-	before := len(w.functionLog())
+	began := time.Now().Add(time.Millisecond) // the log's times are in whole milliseconds
 	method, path, _ := strings.Cut(w.fill(v.path), " ")
 	status, answer, err := w.local.CallAs(w.t.Context(), w.users[u], cloud.Request{
 		Method: cmp.Or(method, http.MethodPost), Path: path, Target: targetOf(v.operation), Body: w.fill(v.body)})
@@ -285,16 +286,16 @@ func (w *walk) callAs(v visit, u cloud.Caller) (status int, answer, log string) 
 		w.t.Fatal(err)
 	}
 	w.local.Await(func() bool {
-		log = w.functionLog()[before:]
+		log = w.functionLog(began)
 		return v.subject == "" || status != http.StatusOK || len(changeLines(log)) > 0
 	})
 	return status, answer, log
 }
 
-// functionLog returns what the api function has logged.
-func (w *walk) functionLog() string {
+// functionLog returns what the api function has logged since a time.
+func (w *walk) functionLog(since time.Time) string {
 	w.t.Helper()
-	log, err := w.local.FunctionLog(w.t.Context(), "api")
+	log, err := w.local.FunctionLog(w.t.Context(), "api", since)
 	if err != nil {
 		w.t.Fatal(err)
 	}

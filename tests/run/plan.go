@@ -38,7 +38,7 @@ func (r *runner) checkPlan(python *pythonTools, seeds int) plan {
 		{name: "fetch aws CLI", run: python.aws.step},
 		{name: "fetch moto", run: python.moto.step},
 		{name: "fetch clients", run: python.clients.step, usual: 30 * time.Second},
-		{name: testStep, run: r.allTests, usual: 300 * time.Second},
+		{name: testStep, run: r.fullTests, usual: 600 * time.Second},
 		{name: clientStep, run: r.clientTests, usual: 360 * time.Second},
 		{name: releaseStep, run: r.releaseTests, usual: 90 * time.Second},
 		{name: raceStep, run: r.raceTests, usual: 200 * time.Second},

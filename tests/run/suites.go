@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,10 +19,11 @@ import (
 type goPackage struct {
 	ImportPath, Dir                    string
 	Imports, TestImports, XTestImports []string
+	TestGoFiles, XTestGoFiles          []string
 }
 
 func (r *runner) goPackages(ctx context.Context) (all []goPackage, err error) {
-	list, err := r.output(ctx, "go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports", "./...")
+	list, err := r.output(ctx, "go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,TestGoFiles,XTestGoFiles", "./...")
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +42,7 @@ const (
 	parallelTests = "-parallel=8" // many wait for time to pass, so processors are no limit
 	noCache       = "-count=1"
 	timeout       = "-timeout=15m" // of one package
+	fullTimeout   = "-timeout=30m" // of one in full: tests/e2e takes 8 to 15 minutes, by the machine
 	longTimeout   = "-timeout=2h"
 )
 
@@ -65,19 +69,41 @@ func (r *runner) shortTests(ctx context.Context, log io.Writer) result {
 	})(ctx, log)
 }
 
-// allTests runs the tests of all packages in full, except those that have steps of their own: the
-// simulation's, and those with real clients. Chance plays a part, so no result comes from the cache.
-func (r *runner) allTests(ctx context.Context, log io.Writer) result {
+// fullTests runs the packages of which `make test` leaves tests out, in full: the others were whole
+// there. The simulation and the real clients have steps of their own. Chance plays a part, so no
+// result comes from the cache.
+func (r *runner) fullTests(ctx context.Context, log io.Writer) result {
 	packages, err := r.goPackages(ctx)
 	if err != nil {
 		return failed(log, err)
 	}
-	packages = slices.DeleteFunc(packages, func(p goPackage) bool {
-		return strings.HasSuffix(p.ImportPath, simulation) || strings.HasSuffix(p.ImportPath, clients)
-	})
+	longer := []goPackage{}
+	for _, p := range packages {
+		if strings.HasSuffix(p.ImportPath, simulation) || strings.HasSuffix(p.ImportPath, clients) {
+			continue
+		}
+		asks, err := p.asksForShort()
+		if err != nil {
+			return failed(log, err)
+		}
+		if asks {
+			longer = append(longer, p)
+		}
+	}
 	return r.goTest(testRun{
-		step: testStep, flags: []string{noCache, parallelTests, timeout}, packages: inTestOrder(packages),
+		step: testStep, flags: []string{noCache, parallelTests, fullTimeout}, packages: inTestOrder(longer),
 	})(ctx, log)
+}
+
+// asksForShort reports whether a test of the package may be left out by -short.
+func (p goPackage) asksForShort() (bool, error) {
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		text, err := os.ReadFile(filepath.Join(p.Dir, name))
+		if err != nil || strings.Contains(string(text), "testing.Short()") {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 const (
