@@ -127,6 +127,18 @@ func (p *program) must(name string, args ...string) string {
 	return out
 }
 
+// reaches runs a command until it prints what follows within seconds and no waiter waits for.
+func (p *program) reaches(want, name string, args ...string) {
+	p.t.Helper()
+	got := ""
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		if got = p.must(name, args...); got == want {
+			return
+		}
+	}
+	p.t.Errorf("%s %s: %q for a minute, want %q", filepath.Base(name), strings.Join(args, " "), got, want)
+}
+
 // pythonTool returns the path of a program of tools/clients.txt, or skips the test.
 func pythonTool(t *testing.T, name string) string {
 	t.Helper()

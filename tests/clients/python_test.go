@@ -66,8 +66,9 @@ func runECSDeployStory(t *testing.T, d *door) {
 	says("Deployment successful", 0, "deploy", "default", "ecs-deploy", "--image", "web", "nginx:2", "-e", "web", "B",
 		"2",
 		"--timeout", "120")
-	query("1\tCOMPLETED\t2", "services[0].[length(deployments), deployments[0].rolloutState, runningCount]",
-		"describe-services", "--services", "ecs-deploy")
+	// The last task may run before the decision that completes the deployment.
+	aws.reaches("1\tCOMPLETED\t2", "aws", "ecs", "describe-services", "--services", "ecs-deploy", "--output", "text",
+		"--query", "services[0].[length(deployments), deployments[0].rolloutState, runningCount]")
 	query("nginx:2\t2", "taskDefinition.containerDefinitions[0].[image, length(environment)]",
 		"describe-task-definition",
 		"--task-definition", "ecs-deploy")
