@@ -59,11 +59,12 @@ func runCLIStory(t *testing.T, d *door) {
 	fails("Waiter TasksRunning failed", "ecs wait tasks-running --tasks "+task)
 
 	agent := func(expression string) string {
-		return "ecs run-task --task-definition cli --query '[tasks[].lastStatus, failures[].reason]' " +
+		return "aws ecs run-task --task-definition cli --query '[tasks[].lastStatus, failures[].reason]' " +
 			"--placement-constraints 'type=memberOf,expression=agentVersion " + expression + "'"
 	}
-	wants("MemberOf placement constraint unsatisfied.", agent("< 1.90.0"))
-	wants("PENDING", agent(">= 1.90.0"))
+	// On a busy machine placement may take longer than RunTask waits for it.
+	p.reaches("MemberOf placement constraint unsatisfied.", "sh", "-c", agent("< 1.90.0"))
+	p.reaches("PENDING", "sh", "-c", agent(">= 1.90.0"))
 
 	arn := aws("ecs describe-services --services cli --query 'services[0].serviceArn'")
 	aws("ecs tag-resource --tags key=stage,value=test --resource-arn " + arn)
