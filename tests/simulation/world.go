@@ -426,7 +426,11 @@ func (w *World) checkConvergence() {
 	sweep := epoch.Add(w.historySpan.Truncate(time.Hour))
 	attempts := 3
 	if w.LoseEvents {
-		attempts = 16 // each step of a deployment takes a sweep
+		// Each step of a deployment takes a sweep: where there is room for one task more, two a task.
+		attempts = 16
+		for _, s := range w.client.services {
+			attempts = max(attempts, 6+2*s.desired)
+		}
 	}
 	expired := 0
 	for attempt := range attempts {
