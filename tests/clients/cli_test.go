@@ -47,8 +47,8 @@ func runCLIStory(t *testing.T, d *door) {
 	wants("nginx:2", `ecs describe-tasks --tasks $(aws ecs list-tasks --service-name cli --query taskArns) \
 		--query 'tasks[].containers[].image' | tr '\t' '\n' | sort -u`)
 	// The last task may run before the decision that completes the deployment.
-	p.reaches("1\tCOMPLETED\t3", "aws", "ecs", "describe-services", "--services", "cli", "--query",
-		"services[0].[length(deployments), deployments[0].rolloutState, runningCount]")
+	p.reaches("1\tIN_PROGRESS\t3", "1\tCOMPLETED\t3", "aws", "ecs", "describe-services", "--services", "cli",
+		"--query", "services[0].[length(deployments), deployments[0].rolloutState, runningCount]")
 
 	task := aws("ecs run-task --task-definition cli --started-by cli --query 'tasks[0].taskArn'")
 	aws("ecs wait tasks-running --tasks " + task)
@@ -63,8 +63,8 @@ func runCLIStory(t *testing.T, d *door) {
 			"--placement-constraints 'type=memberOf,expression=agentVersion " + expression + "'"
 	}
 	// On a busy machine placement may take longer than RunTask waits for it.
-	p.reaches("MemberOf placement constraint unsatisfied.", "sh", "-c", agent("< 1.90.0"))
-	p.reaches("PENDING", "sh", "-c", agent(">= 1.90.0"))
+	p.reaches("PROVISIONING", "MemberOf placement constraint unsatisfied.", "sh", "-c", agent("< 1.90.0"))
+	p.reaches("PROVISIONING", "PENDING", "sh", "-c", agent(">= 1.90.0"))
 
 	arn := aws("ecs describe-services --services cli --query 'services[0].serviceArn'")
 	aws("ecs tag-resource --tags key=stage,value=test --resource-arn " + arn)

@@ -127,16 +127,16 @@ func (p *program) must(name string, args ...string) string {
 	return out
 }
 
-// reaches runs a command until it prints what follows within seconds and no waiter waits for.
-func (p *program) reaches(want, name string, args ...string) {
+// reaches runs a command again for as long as it prints before, for at most a minute. It must then print want.
+func (p *program) reaches(before, want, name string, args ...string) {
 	p.t.Helper()
-	got := ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		if got = p.must(name, args...); got == want {
-			return
-		}
+	got := p.must(name, args...)
+	for end := time.Now().Add(time.Minute); got == before && time.Now().Before(end); {
+		got = p.must(name, args...)
 	}
-	p.t.Errorf("%s %s: %q for a minute, want %q", filepath.Base(name), strings.Join(args, " "), got, want)
+	if got != want {
+		p.t.Errorf("%s %s: got %q, want %q", filepath.Base(name), strings.Join(args, " "), got, want)
+	}
 }
 
 // pythonTool returns the path of a program of tools/clients.txt, or skips the test.

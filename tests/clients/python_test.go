@@ -67,8 +67,8 @@ func runECSDeployStory(t *testing.T, d *door) {
 		"2",
 		"--timeout", "120")
 	// The last task may run before the decision that completes the deployment.
-	aws.reaches("1\tCOMPLETED\t2", "aws", "ecs", "describe-services", "--services", "ecs-deploy", "--output", "text",
-		"--query", "services[0].[length(deployments), deployments[0].rolloutState, runningCount]")
+	aws.reaches("1\tIN_PROGRESS\t2", "1\tCOMPLETED\t2", "aws", "ecs", "describe-services", "--services", "ecs-deploy",
+		"--output", "text", "--query", "services[0].[length(deployments), deployments[0].rolloutState, runningCount]")
 	query("nginx:2\t2", "taskDefinition.containerDefinitions[0].[image, length(environment)]",
 		"describe-task-definition",
 		"--task-definition", "ecs-deploy")

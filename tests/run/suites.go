@@ -23,7 +23,8 @@ type goPackage struct {
 }
 
 func (r *runner) goPackages(ctx context.Context) (all []goPackage, err error) {
-	list, err := r.output(ctx, "go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,TestGoFiles,XTestGoFiles", "./...")
+	list, err := r.output(ctx, "go", "list",
+		"-json=ImportPath,Dir,Imports,TestImports,XTestImports,TestGoFiles,XTestGoFiles", "./...")
 	if err != nil {
 		return nil, err
 	}

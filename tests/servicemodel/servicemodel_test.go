@@ -2,7 +2,9 @@ package servicemodel
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -84,5 +86,27 @@ func TestCheckExchange(t *testing.T) {
 		if c.has == "" && len(problems) > 0 || c.has != "" && !found {
 			t.Errorf("%s: %q, want %q", name, problems, c.has)
 		}
+	}
+}
+
+// A server closes a body when the answer begins. What is behind the check can read it even then,
+// without models too.
+func TestCheckKeepsBodies(t *testing.T) {
+	var read []byte
+	var err error
+	server := httptest.NewServer((*Models)(nil).Check(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		read, err = io.ReadAll(r.Body)
+	})))
+	answer, sent := http.Post(server.URL, "text/plain", strings.NewReader("body"))
+	if sent != nil {
+		server.Close()
+		t.Fatal(sent)
+	}
+	answer.Body.Close()
+	server.Close() // waits for the handler
+	if string(read) != "body" || err != nil {
+		t.Errorf("read %q, %v", read, err)
 	}
 }

@@ -43,7 +43,7 @@ func (w *World) checkServiceRepairs(s *cluster.Service, spec *invariant.TaskSpec
 				w.failIfMovable(s, spec, t, "its application is on too many instances")
 			}
 		}
-		if c.BreaksDomainRule(spec.WithAnyTasks(), nil) && priorities.FaultDomain == 0 && priorities.UpgradeDomain == 0 {
+		if c.BreaksDomainRule(spec, nil) && priorities.FaultDomain == 0 && priorities.UpgradeDomain == 0 {
 			w.failIfMovable(s, spec, t, "its domain rule is broken")
 		}
 	}
@@ -70,7 +70,7 @@ func (w *World) failIfMovable(s *cluster.Service, spec *invariant.TaskSpec, t *c
 	for _, i := range w.instances() {
 		if i.ID == t.Instance || !c.TakesReservation(spec, i) || c.WhyRejected(&grown, i,
 			invariant.RoomQuery{Without: without, Unbuffered: true}) != "" || spec.Policy != "" &&
-			c.WouldBreakDomainRule(spec.WithAnyTasks(), without, i.ID) {
+			c.WouldBreakDomainRule(spec, without, i.ID) {
 			continue
 		}
 		c.Fail("invariant 8: task %s of service %s stays on instance %s though %s, and instance %s would take it", t.ID,

@@ -20,16 +20,6 @@ type TaskSpec struct {
 	Rules        cluster.Rules
 	Policy       cluster.DomainPolicy // empty for ECS's own spread
 	Providers    []string             // nil for any
-	// anyTasks leaves out constraints that depend on which tasks are on an instance.
-	anyTasks bool
-}
-
-// WithAnyTasks returns the spec without constraints that depend on which tasks are on an instance.
-// They bind a task that is placed or moved; which domains there are, moves judge without them.
-func (spec *TaskSpec) WithAnyTasks() *TaskSpec {
-	out := *spec
-	out.anyTasks = true
-	return &out
 }
 
 // SpecOfTask returns the spec by which the task was placed, as its owner's row now says, or nil if
@@ -261,9 +251,6 @@ var NodeExpressions = map[string]nodeExpression{
 // UnmetConstraint returns the first constraint that the instance does not satisfy, or "".
 func (spec *TaskSpec) UnmetConstraint(e evaluation) string {
 	for _, c := range spec.constraints() {
-		if spec.anyTasks && DependsOnOtherTasks(c) {
-			continue
-		}
 		if c.Type == cluster.MemberOf && !MemberOfExpressions[c.Expression](e) {
 			return c.Expression
 		}
