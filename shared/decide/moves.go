@@ -92,13 +92,13 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 }
 
 // fixStuckMovers fixes the tasks of the services of a plan whose moves will not begin by themselves,
-// and reports whether there are any. Moves of others that make room for theirs would be for nothing:
-// zones would be rebalanced by moving the tasks back, and the moves planned again, forever.
+// and reports whether there are any. Tasks of others may repair the same rule. And moves of others that
+// make room for theirs would be for nothing: zones would be rebalanced by moving the tasks back, and the
+// moves planned again, forever.
 func fixStuckMovers(
 	view *clusterView, commits *plan.Builder, movers []*mover, planned *moves.Plan, wanted *moves.Request,
 ) bool {
-	var stuck []*mover
-	others := false
+	found := false
 	for _, m := range movers {
 		owns := func(step moves.Move) bool { return step.Owner == m.service.Short }
 		if m.stuck || !slices.ContainsFunc(planned.Moves, owns) {
@@ -107,19 +107,11 @@ func fixStuckMovers(
 		m.allow(view, commits)
 		may := m.allowed.Moves
 		if may.StartFirst+may.StopFirst+may.InProgress == 0 && isAtRest(view, m) {
-			stuck = append(stuck, m)
-		} else {
-			others = true
+			found, m.Fixed, m.stuck = true, true, true
+			wanted.Owners[m.service.Short] = m.Owner
 		}
 	}
-	if len(stuck) == 0 || !others {
-		return false
-	}
-	for _, m := range stuck {
-		m.Fixed, m.stuck = true, true
-		wanted.Owners[m.service.Short] = m.Owner
-	}
-	return true
+	return found
 }
 
 // mover is a REPLICA service whose tasks may have to move, and what of it begins in this decision.
@@ -398,6 +390,9 @@ func firstProtectionEnd(view *clusterView, s *cluster.Service) (first time.Time)
 	return first
 }
 
+// mostUnrepaired is how many broken rules a service's row names: a service may have thousands of tasks.
+const mostUnrepaired = 3
+
 // describeUnrepaired says which rules stay broken after the plan: the owner's, or those of an
 // instance that has its tasks.
 func describeUnrepaired(view *clusterView, repairs *moves.Plan, owner string) string {
@@ -411,6 +406,9 @@ func describeUnrepaired(view *clusterView, repairs *moves.Plan, owner string) st
 			!slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
+	}
+	if more := len(texts) - mostUnrepaired; more > 0 {
+		texts = append(texts[:mostUnrepaired], fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(texts, "; ")
 }

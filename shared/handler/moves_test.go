@@ -549,7 +549,7 @@ func TestMovesOfAStuckDeployment(t *testing.T) {
 		TaskDefinition: "large"})
 	want(t, "error", err, nil)
 	w.advance(time.Minute)
-	w.wantNoMoves("its deployment comes first")
+	w.wantNoMoves("; its deployment comes first")
 	_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
 		TaskDefinition: "web"})
 	want(t, "error", err, nil)
@@ -570,7 +570,53 @@ func TestMovesOfAFailedDeployment(t *testing.T) {
 	want(t, "error", err, nil)
 	w.advance(30 * time.Minute)
 	want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutFailed)
-	w.wantNoMoves("its deployment has failed, and starts no tasks")
+	w.wantNoMoves("; its deployment has failed, and starts no tasks")
+}
+
+// Where two services overload an instance, and the deployment of one finds no room, a task of the other moves,
+// although its moves cost more.
+func TestMovesBesideAStuckDeployment(t *testing.T) {
+	w := newWorld(t)
+	first := w.instances("i", 1, 4096, 8192)[0]
+	configure := func(capacity int64) {
+		want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
+			Head:      cluster.Head{Cluster: prod},
+			NodeTypes: map[string]cluster.NodeType{"": {Capacities: map[string]int64{"connections": capacity}}}}), nil)
+	}
+	configure(40)
+	load := []cluster.Metric{{Name: "connections", Load: 20}}
+	w.governed(1, cluster.Rules{Metrics: load, MoveCost: cluster.CostLow})
+	w.createAs(operation.CreateService{Cluster: prod, Name: "side", TaskDefinition: "web", Desired: new(1),
+		Rules: cluster.Rules{Metrics: load, MoveCost: cluster.CostHigh}})
+	w.advance(2 * time.Minute)
+	w.ecs.define(definition("large", 1, 40960, 80000))
+	_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web",
+		TaskDefinition: "large"})
+	want(t, "error", err, nil)
+	w.advance(time.Minute)
+	configure(30)
+	w.advance(time.Minute)
+	want(t, "tasks while there is one instance", placed(w.with(cluster.TaskRunning))[first], 2)
+	second := w.instances("j", 1, 4096, 8192)[0]
+	w.advance(5 * time.Minute)
+	on := map[string]string{}
+	for _, task := range w.with(cluster.TaskRunning) {
+		on[task.Service] = task.Instance
+	}
+	want(t, "instances of web and side", fmt.Sprint(on["web"], on["side"]), fmt.Sprint(first, second))
+}
+
+// A service names three of the rules that stay broken, and how many more there are.
+func TestMostUnrepairedRules(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	w.governed(5, cluster.Rules{NodeConstraint: "NodeName != nobody"})
+	_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == nobody"})
+	want(t, "error", err, nil)
+	w.rest(5)
+	why := w.service("web").Service.Unrepaired
+	want(t, "rules named", strings.Count(why, "its constraints no longer allow"), 3)
+	want(t, "ends in how many more", strings.HasSuffix(why, "; 2 more"), true)
 }
 
 // wantNoMoves rules out where the tasks of web are, which then do not move, and why.
@@ -581,5 +627,7 @@ func (w *world) wantNoMoves(why string) {
 	w.advance(30 * time.Minute)
 	s := w.service("web").Service
 	want(w.t, "moving", s.Moving, false)
-	want(w.t, "why not", s.Unrepaired, why)
+	if !strings.HasPrefix(s.Unrepaired, "task ") || !strings.HasSuffix(s.Unrepaired, why) {
+		w.t.Errorf("why not: %q, expected the tasks, and then %q", s.Unrepaired, why)
+	}
 }

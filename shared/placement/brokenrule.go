@@ -34,11 +34,15 @@ const (
 
 // ViolatesRules reports whether a task of the spec's owner is on an instance that it should not be
 // on, or the domain rules do not allow the spread of the tasks. target is the owner's desired
-// count.
-func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
+// count. Domains are made of the instances that closed, by index, does not have; nil closes none.
+func (e *Engine) ViolatesRules(spec *Spec, target int, closed []bool) bool {
 	c := chooserForRequest(e, &Request{Spec: spec, Target: target}, 0)
 	if c.domains != nil {
-		if fault, upgrade := c.domains.Excess(); fault+upgrade > 0 {
+		domains := c.domains
+		if slices.Contains(closed, true) {
+			domains = c.domainTemplate.domainsWithout(closed, c.domainRule, c.limited)
+		}
+		if fault, upgrade := domains.Excess(); fault+upgrade > 0 {
 			return true
 		}
 	}

@@ -1,6 +1,10 @@
 package placement
 
-import "berth/shared/placement/domain"
+import (
+	"slices"
+
+	"berth/shared/placement/domain"
+)
 
 // A domainTemplate has the domains of the instances that match a spec, without tasks. Choosers that
 // match the same instances share it: each copies it and adds its own tasks. Constraints count even
@@ -55,15 +59,11 @@ func (t *domainTemplate) followChanges() {
 }
 
 func (t *domainTemplate) rebuildDomains() {
-	n := len(t.engine.views)
-	fault, upgrade := make([]string, n), make([]string, n)
-	t.standings = make([]domain.Standing, n)
-	for i, v := range t.engine.views {
-		if t.standings[i] = t.standingOf(i); t.engine.inCluster[i] {
-			fault[i], upgrade[i] = v.FaultDomain(), v.UpgradeDomain()
-		}
+	t.standings = make([]domain.Standing, len(t.engine.views))
+	for i := range t.engine.views {
+		t.standings[i] = t.standingOf(i)
 	}
-	t.empty = domain.NewDomains(fault, upgrade, t.standings, domain.Rule{})
+	t.empty = t.buildDomains(t.standings)
 	t.regionDomains = make([]regionDomain, len(t.regionMap.regions))
 	for i := range t.engine.views {
 		if r := t.regionMap.regionOf[i]; r >= 0 && t.engine.inCluster[i] {
@@ -81,6 +81,18 @@ func (t *domainTemplate) rebuildDomains() {
 	t.revision++
 }
 
+// buildDomains returns the domains of instances with these standings, without rule and tasks.
+func (t *domainTemplate) buildDomains(standings []domain.Standing) *domain.Domains {
+	n := len(t.engine.views)
+	fault, upgrade := make([]string, n), make([]string, n)
+	for i, v := range t.engine.views {
+		if t.engine.inCluster[i] {
+			fault[i], upgrade[i] = v.FaultDomain(), v.UpgradeDomain()
+		}
+	}
+	return domain.NewDomains(fault, upgrade, standings, domain.Rule{})
+}
+
 // standingOf returns what the instance is to the domains.
 func (t *domainTemplate) standingOf(i int) domain.Standing {
 	switch {
@@ -96,7 +108,21 @@ func (t *domainTemplate) standingOf(i int) domain.Standing {
 
 // newDomains returns a copy of the domains under a rule, with the owner's tasks.
 func (t *domainTemplate) newDomains(rule domain.Rule, tasks *ownerCounts) *domain.Domains {
-	d := t.empty.WithoutTasks(rule)
+	return withTasks(t.empty.WithoutTasks(rule), tasks)
+}
+
+// domainsWithout returns the same where instances, by index, are closed to the owner as well.
+func (t *domainTemplate) domainsWithout(closed []bool, rule domain.Rule, tasks *ownerCounts) *domain.Domains {
+	standings := slices.Clone(t.standings)
+	for i := range min(len(standings), len(closed)) {
+		if closed[i] && standings[i] == domain.Eligible {
+			standings[i] = domain.Ineligible
+		}
+	}
+	return withTasks(t.buildDomains(standings).WithoutTasks(rule), tasks)
+}
+
+func withTasks(d *domain.Domains, tasks *ownerCounts) *domain.Domains {
 	for i, n := range tasks.active.All() {
 		d.AddTasks(int(i), int(n))
 	}

@@ -107,7 +107,7 @@ func TestWhatBreaksARule(t *testing.T) {
 			placement.Spec{PerInstance: 1}, true},
 	} {
 		c.spec.Owner = "web"
-		if got := placement.New(oracle.SnapshotOf(c.rows...)).ViolatesRules(&c.spec, 2); got != c.want {
+		if got := placement.New(oracle.SnapshotOf(c.rows...)).ViolatesRules(&c.spec, 2, nil); got != c.want {
 			t.Errorf("%s: a rule is broken: %v, expected %v", name, got, c.want)
 		}
 	}

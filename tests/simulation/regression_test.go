@@ -110,6 +110,10 @@ var wholeRegressions = []struct {
 	{Run{Seed: 111764}, "the check of stopped tasks forgot that their targets had just become healthy"},
 	{Run{Seed: 108242, LoseEvents: true}, "without events, a deployment of eight tasks with room for one more " +
 		"took longer than the check waited"},
+	{Run{Seed: 108554, LoseEvents: true}, "for the rules of domains, moves counted one that tasks of others had closed, " +
+		"and placement did not"},
+	{Run{Seed: 108565, LoseEvents: true}, "an instance stayed overloaded by two services, because the deployment of " +
+		"one found no room and only its task was planned to move"},
 }
 
 func TestRegressions(t *testing.T) {

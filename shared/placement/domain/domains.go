@@ -191,10 +191,15 @@ func (d *Domains) StopRank(i int) int {
 	fault, upgrade := d.Excess()
 	d.AddTasks(i, 1)
 	worth := 2 * (fault + upgrade)
-	if d.fault.lacksEligible(i) || d.upgrade.lacksEligible(i) {
+	if d.LacksEligible(i) {
 		return worth
 	}
 	return worth + 1
+}
+
+// LacksEligible reports whether the instance's fault or upgrade domain has no [Eligible] instance.
+func (d *Domains) LacksEligible(i int) bool {
+	return d.fault.lacksEligible(i) || d.upgrade.lacksEligible(i)
 }
 
 // WithoutTasks returns the same domains under another rule and without tasks. The two share what

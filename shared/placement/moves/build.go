@@ -139,6 +139,9 @@ func (p *problem) addProblemOwner(e *Planner, name string, m Owner, at map[strin
 	tolerant := *m.Spec
 	tolerant.Tolerations = []cluster.Toleration{{AnyValue: true}}
 	o.matches, o.suits = staticMatcher(p, &tolerant), staticMatcher(p, m.Spec)
+	if dynamic := dynamicConstraints(m.Spec); len(dynamic) > 0 {
+		o.isClosed = func(i int) bool { return isClosed(p.instances[i].view, name, dynamic) }
+	}
 	if rule := domain.NewRule(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = ownerDomains(p, &o, rule)
 	} else if p.levels.placement < 0 {
@@ -184,6 +187,9 @@ func requirementsKey(spec *placement.Spec) string {
 // their structure: building it reads all instances, and a cluster may have hundreds of owners.
 func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains {
 	key := requirementsKey(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
+	if o.isClosed != nil {
+		key += "\x04" + o.name // its own tasks close nothing
+	}
 	if like := p.domainsByKey[key]; like != nil {
 		return like.WithoutTasks(rule)
 	}
@@ -195,7 +201,7 @@ func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains
 		switch {
 		case !p.instances[i].takesTasks:
 			standing[i] = domain.Unavailable
-		case o.isAvoided(i) || !o.suits(i):
+		case o.isAvoided(i) || !o.suits(i) || o.isClosed != nil && o.isClosed(i):
 			standing[i] = domain.Ineligible
 		}
 	}

@@ -173,25 +173,6 @@ func TestWatchNoticesInstances(t *testing.T) {
 	}
 }
 
-// A domain counts for the rules of domains although its instances meet no constraint that depends on
-// tasks: the constraint binds new tasks alone.
-func TestWatchCountsDomainsOfOccupiedInstances(t *testing.T) {
-	x, err := constraint.ParseQuery("runningTasksCount < 1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := func(name string) oracle.Option { return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
-	governed := &placement.Spec{Owner: "governed", DomainPolicy: cluster.PolicyDifference,
-		Constraints: []*constraint.Expression{x}}
-	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(oracle.Instance("a", in("x")), oracle.Instance("b", in("y")),
-		oracle.Task("t1", "a", oracle.Owner("governed")), oracle.Task("t2", "a", oracle.Owner("governed")),
-		oracle.Task("t3", "b", oracle.Owner("other")))))
-	m := movers(governed)
-	if found := p.Violations(m); len(found) == 0 || p.FindsNothing(m) {
-		t.Errorf("violations are %v, and it finds nothing: %v", found, p.FindsNothing(m))
-	}
-}
-
 // A plan without moves is made again once room becomes free somewhere, or an instance changes where
 // the task could go.
 func TestPlansAreMadeAgainWhenRoomComes(t *testing.T) {
@@ -284,27 +265,6 @@ func TestWatchNoticesThatAParentHasGone(t *testing.T) {
 	s.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(parent), Old: parent})
 	if p.FindsNothing(m) {
 		t.Error("it finds nothing, although c1 is apart")
-	}
-}
-
-// A constraint that depends on tasks binds new ones alone: it takes no instance out of the domains
-// whose tasks the watch compares. Two tasks are in domain 1 and none in 2, where something else runs.
-func TestWatchCountsDomainsWithoutDynamicConstraints(t *testing.T) {
-	x, err := constraint.ParseQuery("runningTasksCount < 1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []state.Row
-	for n, domain := range []int{0, 1, 1, 2} {
-		id := fmt.Sprint("i", n)
-		rows = append(rows, oracle.Instance(id, oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprint("fd:/", domain))),
-			oracle.Task("t"+id, id, oracle.Owner([]string{"web", "other"}[n/3])))
-	}
-	m := movers(&placement.Spec{Owner: "web", DomainPolicy: cluster.PolicyDifference,
-		Constraints: []*constraint.Expression{x}})
-	p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
-	if found := p.Violations(m); len(found) != 1 || p.FindsNothing(m) {
-		t.Errorf("broken is %+v, expected one rule, and that the watch finds it", found)
 	}
 }
 

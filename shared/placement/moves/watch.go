@@ -30,12 +30,19 @@ type violationWatch struct {
 	emptyPlanMost int
 	// surplusNodes is on how many instances too many applications had tasks.
 	surplusNodes int
+	// touched are the instances, by index, on which something has changed since the last question. They are
+	// noted while an owner has constraints on other tasks, and only so many as there are instances.
+	touched        []int
+	closesAny      bool // an owner has such constraints
+	touchedTooMany bool
 }
 
 // An ownerFinding is what was found of one owner's tasks.
 type ownerFinding struct {
 	// static is the spec without constraints that depend on other tasks: these bind new tasks only.
 	static     *placement.Spec
+	dynamic    []*constraint.Expression // those constraints
+	closed     []bool                   // instances, by index, that they close to moves
 	mover      Owner
 	rowChanges uint64 // of the watch
 	broken     bool
@@ -48,6 +55,7 @@ func (w *violationWatch) InstanceChanged(i int, owner string, freed bool) {
 	if !w.active {
 		return
 	}
+	w.touch(i)
 	v := w.snap.InstancesByIndex()[i]
 	over := w.overloaded[i]
 	if w.checkCapacity(i); freed || owner == "" || over || w.overloaded[i] {
@@ -63,6 +71,56 @@ func (w *violationWatch) InstanceChanged(i int, owner string, freed bool) {
 			w.markStale(t.Owner)
 		}
 	}
+}
+
+// touch notes an instance that constraints on other tasks have to be evaluated on.
+func (w *violationWatch) touch(i int) {
+	switch {
+	case !w.closesAny || w.touchedTooMany:
+	case len(w.touched) < len(w.snap.InstancesByIndex()):
+		w.touched = append(w.touched, i)
+	default:
+		w.touchedTooMany = true
+	}
+}
+
+// followTasks makes the owners be checked again to which tasks of others have closed or opened an instance.
+// What could not be repaired before may have another plan then.
+func (w *violationWatch) followTasks() {
+	if len(w.touched) == 0 && !w.touchedTooMany {
+		return
+	}
+	for name, finding := range w.owners {
+		if len(finding.dynamic) > 0 && w.updateClosed(name, finding) {
+			finding.stale, w.emptyPlan = true, nil
+		}
+	}
+	w.touched, w.touchedTooMany = w.touched[:0], false
+}
+
+// updateClosed evaluates the owner's constraints on other tasks where something has changed, on all instances
+// if it is not known where. It reports whether a result is another one.
+func (w *violationWatch) updateClosed(owner string, finding *ownerFinding) (differs bool) {
+	views := w.snap.InstancesByIndex()
+	evaluate := func(i int) {
+		is := views[i] != nil && eligibility.InCluster(views[i]) && isClosed(views[i], owner, finding.dynamic)
+		differs = differs || is != finding.closed[i]
+		finding.closed[i] = is
+	}
+	all := finding.closed == nil || w.touchedTooMany
+	if missing := len(views) - len(finding.closed); missing > 0 {
+		finding.closed = append(finding.closed, make([]bool, missing)...)
+	}
+	if all {
+		for i := range views {
+			evaluate(i)
+		}
+		return differs
+	}
+	for _, i := range w.touched {
+		evaluate(i)
+	}
+	return differs
 }
 
 // markStale makes the owner be checked again at the next question.
@@ -126,9 +184,10 @@ func (p *Planner) findsNothing(m *Request) bool {
 		w.restartWatch()
 	}
 	if len(w.owners) > len(m.Owners) { // some no longer exist
-		w.owners, w.emptyPlan = map[string]*ownerFinding{}, nil
+		w.owners, w.emptyPlan, w.closesAny = map[string]*ownerFinding{}, nil, false
 		clear(w.children)
 	}
+	w.followTasks()
 	surplus := placement.SurplusNodes(p.engine)
 	if surplus != w.surplusNodes {
 		w.surplusNodes, w.emptyPlan = surplus, nil
@@ -141,11 +200,16 @@ func (p *Planner) findsNothing(m *Request) bool {
 			was := finding
 			finding = &ownerFinding{mover: owner, rowChanges: w.rowChanges}
 			if was != nil && was.mover.Spec == owner.Spec {
-				finding.static = was.static
+				finding.static, finding.dynamic, finding.closed = was.static, was.dynamic, was.closed
 			} else {
-				finding.static = withoutDynamicConstraints(owner.Spec)
+				finding.static, finding.dynamic = owner.Spec, dynamicConstraints(owner.Spec)
+				if len(finding.dynamic) > 0 {
+					finding.static = withoutDynamicConstraints(owner.Spec)
+					w.closesAny = true
+					w.updateClosed(name, finding)
+				}
 			}
-			finding.broken = p.engine.ViolatesRules(finding.static, owner.Target)
+			finding.broken = p.engine.ViolatesRules(finding.static, owner.Target, finding.closed)
 			if finding.broken || was == nil || was.broken || was.mover != owner {
 				w.emptyPlan = nil
 			}
@@ -182,12 +246,9 @@ func (w *violationWatch) rememberPlan(m *Request, p *Plan) {
 
 // withoutDynamicConstraints returns the spec without constraints that depend on other tasks.
 func withoutDynamicConstraints(s *placement.Spec) *placement.Spec {
-	dynamic := func(x *constraint.Expression) bool { return !x.Static() }
-	if !slices.ContainsFunc(s.Constraints, dynamic) {
-		return s
-	}
 	out := *s
-	out.Constraints = slices.DeleteFunc(slices.Clone(s.Constraints), dynamic)
+	out.Constraints = slices.DeleteFunc(slices.Clone(s.Constraints),
+		func(x *constraint.Expression) bool { return !x.Static() })
 	return &out
 }
 

@@ -259,9 +259,23 @@ func (h *RowHistory) BreaksDomainRule(spec *TaskSpec, without map[string]bool) b
 	if spec.Policy == "" {
 		return false
 	}
-	all := h.domainInstancesOf(spec, without, pastView{})
+	all := h.repairedInstancesOf(spec, without)
 	fault, upgrade := all.rulesOf(spec.Policy, spec.desired, h.ConfigurationRow())
 	return all.breaksRule(fault, byFaultDomain) || all.breaksRule(upgrade, byUpgradeDomain)
+}
+
+// repairedInstancesOf returns the instances as moves see their domains: those that only the owner's own
+// tasks close to more of them stay eligible.
+func (h *RowHistory) repairedInstancesOf(spec *TaskSpec, without map[string]bool) domainInstances {
+	all := h.domainInstancesOf(spec, without, pastView{})
+	own := map[string]bool{}
+	for _, t := range h.ByOwner[spec.owner] {
+		own[t.ID] = true
+	}
+	for n := range all {
+		all[n].eligible = all[n].eligible || all[n].acceptsTasks && h.suits(spec, h.InstanceRows[all[n].id], own)
+	}
+	return all
 }
 
 // waitsForMetrics reports whether some service's tasks find no room for their loads. Others may
@@ -286,7 +300,7 @@ func (h *RowHistory) MayMove(s *cluster.Service) bool {
 
 // WouldBreakDomainRule reports whether one more task on the instance would break a domain rule.
 func (h *RowHistory) WouldBreakDomainRule(spec *TaskSpec, without map[string]bool, instance string) bool {
-	all := h.domainInstancesOf(spec, without, pastView{})
+	all := h.repairedInstancesOf(spec, without)
 	all.addTask(instance)
 	fault, upgrade := all.rulesOf(spec.Policy, spec.desired, h.ConfigurationRow())
 	return all.breaksRule(fault, byFaultDomain) || all.breaksRule(upgrade, byUpgradeDomain)

@@ -127,9 +127,7 @@ func (h *RowHistory) domainInstancesOf(spec *TaskSpec, without map[string]bool, 
 		}
 		s := domainInstance{id: i.ID, fault: FaultPath(FaultDomain(i)), upgrade: upgradeDomain(i),
 			acceptsTasks: i.IsAvailable() && !IsCordoned(i)}
-		s.eligible = s.acceptsTasks && MissingAttribute(i, spec.Def) == "" &&
-			spec.UntoleratedTaint(i, NoSchedule, NoExecute) == "" &&
-			spec.UnmetConstraint(h.EvaluationOf(i, nil)) == ""
+		s.eligible = s.acceptsTasks && h.suits(spec, i, nil)
 		out = append(out, s)
 	}
 	moving := h.ReplacedTasks(spec.owner, without)
@@ -142,6 +140,12 @@ func (h *RowHistory) domainInstancesOf(spec *TaskSpec, without map[string]bool, 
 		out.addTask(t.Instance)
 	}
 	return out
+}
+
+// suits reports whether the instance, without these tasks, meets what the spec asks besides room.
+func (h *RowHistory) suits(spec *TaskSpec, i *cluster.Instance, without map[string]bool) bool {
+	return MissingAttribute(i, spec.Def) == "" && spec.UntoleratedTaint(i, NoSchedule, NoExecute) == "" &&
+		spec.UnmetConstraint(h.EvaluationOf(i, without)) == ""
 }
 
 func (all domainInstances) addTask(instance string) {
