@@ -3,6 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +82,39 @@ func TestImport(t *testing.T) {
 	}
 	if !slices.Equal(got.Changes, want) {
 		t.Errorf("changes %+v, want %+v", got.Changes, want)
+	}
+}
+
+// A configuration that somebody else changes after the plan is not replaced: the plan did not show that.
+func TestImportBesideAnotherChange(t *testing.T) {
+	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--zones", "1", "--listen",
+		"127.0.0.1:0").waitForEndpoint()
+	target, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, pass := false, httputil.NewSingleHostReverseProxy(target)
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".PutClusterConfiguration") && !changed {
+			changed = true
+			if code, _, errs := berth("limit", "shop", "--maximum-nodes", "2", "--endpoint", endpoint); code != 0 {
+				t.Errorf("berth limit: exit code %d, %s", code, errs)
+			}
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	defer between.Close()
+	manifest := filepath.Join("..", "..", "shared", "servicefabric", "testdata", "ClusterManifest.xml")
+	if code, _, errs := berth("import", manifest, "--endpoint", between.URL); code != 1 ||
+		!strings.Contains(errs, "run the command again") || !strings.Contains(errs, "ConflictException") {
+		t.Errorf("exit code %d, expected 1 and a conflict: %s", code, errs)
+	}
+	if _, out, _ := berth("limit", "--endpoint", endpoint); out != "Application shop: at most 2 instances.\n" {
+		t.Errorf("the limits are now %q", out)
+	}
+	if code, out, errs := berth("import", manifest, "--endpoint", between.URL); code != 0 ||
+		!strings.Contains(out, "- configuration applications.shop") {
+		t.Errorf("the next import: exit code %d, %s%s", code, out, errs)
 	}
 }
 

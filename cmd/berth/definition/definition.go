@@ -51,6 +51,7 @@ type Plan struct {
 	create        bool
 	configure     bool
 	configuration *berthapi.Configuration
+	revision      *int64 // of the configuration that it was compared with
 	attributes    []attribute
 }
 
@@ -111,6 +112,7 @@ func PlanChanges(
 		p.create = true
 		p.Changes = append(p.Changes, Change{Action: "add", What: "cluster", Name: clusterName})
 	}
+	p.revision = have.Revision
 	p.compareConfiguration(have.Configuration)
 	for _, n := range want.Nodes {
 		p.compareNode(n, instances)
@@ -261,8 +263,9 @@ func describeNode(n servicefabric.Node) string {
 const attributesPerCall = 10
 
 // ApplyChanges makes the changes: the cluster, its configuration, the attributes of instances, and
-// if size is not nil an instance for each absent node. It stops at the first error; a new plan then
-// continues. progress is called after each step.
+// if size is not nil an instance for each absent node. It stops at the first error, which also is that the
+// configuration has changed since the plan was made; a new plan then continues. progress is called after each
+// step.
 func (p *Plan) ApplyChanges(ctx context.Context, c *client.Client, size *Size, progress func(done, of int)) error {
 	steps := []func() error{}
 	if p.create {
@@ -273,8 +276,9 @@ func (p *Plan) ApplyChanges(ctx context.Context, c *client.Client, size *Size, p
 	if p.configure {
 		steps = append(steps, func() error {
 			var out berthapi.ConfigurationOutput
-			err := c.CallBerth(ctx, "PutClusterConfiguration",
-				berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, &out)
+			in := berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration,
+				Revision: p.revision}
+			err := c.CallBerth(ctx, "PutClusterConfiguration", in, &out)
 			p.Notes = out.Notes
 			return err
 		})
