@@ -154,7 +154,8 @@ func openLiveCluster(ctx context.Context, c *client.Client, name, save string, p
 }
 
 // openSavedCluster reads a cluster from a file. From then on, the flags are about the cluster that the file
-// names. A file of an earlier version names none, and was saved when it was last changed. Errors name the file.
+// names; they may name no other one but the default. A file of an earlier version names none, and was saved when
+// it was last changed. Errors name the file.
 func (f *clusterSourceFlags) openSavedCluster(p *progress) (*source, error) {
 	file, err := os.Open(f.Snapshot)
 	if err != nil {
@@ -177,6 +178,10 @@ func (f *clusterSourceFlags) openSavedCluster(p *progress) (*source, error) {
 	if saved.Cluster == "" {
 		out.readAt = info.ModTime()
 		return out, nil
+	}
+	if f.Cluster != cluster.DefaultName && f.Cluster != saved.Cluster {
+		return nil, fmt.Errorf("--cluster is %q, but %s has cluster %s: leave --cluster out, or name the file of %[1]q",
+			f.Cluster, f.Snapshot, saved.Cluster)
 	}
 	f.Cluster = saved.Cluster
 	return out, nil

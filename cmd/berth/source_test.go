@@ -80,6 +80,13 @@ func TestSavedClusterKnowsItsNameAndTime(t *testing.T) {
 		"--snapshot", file); code != 1 || !strings.Contains(errs, "Your cluster is prod") {
 		t.Errorf("an ARN of another cluster: exit code %d, %s", code, errs)
 	}
+	code, out, errs := berth("status", "--cluster", "other", "--snapshot", file)
+	if code != 1 || out != "" || !strings.Contains(errs, `--cluster is "other", but `+file+" has cluster prod") {
+		t.Errorf("status of another cluster: exit code %d, %q, %q", code, out, errs)
+	}
+	if code, _, errs := berth("status", "--cluster", "prod", "--snapshot", file, "--json"); errs != "" {
+		t.Errorf("status of the same cluster: exit code %d, %q", code, errs)
+	}
 	saved, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
