@@ -75,7 +75,7 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 		wanted.Owners[m.service.Short] = m.Owner
 	}
 	repairs := view.movePlanner.PlanMoves(wanted)
-	for fixStuckMovers(view, commits, movers, repairs, &wanted) {
+	if fixStuckMovers(view, commits, movers, repairs, &wanted) {
 		repairs = view.movePlanner.PlanMoves(wanted)
 	}
 	steps := repairs.Moves
@@ -91,27 +91,32 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 	concludeMoves(view, commits, movers, inProgress, repairs)
 }
 
-// fixStuckMovers fixes the tasks of the services of a plan whose moves will not begin by themselves,
-// and reports whether there are any. Tasks of others may repair the same rule. And moves of others that
-// make room for theirs would be for nothing: zones would be rebalanced by moving the tasks back, and the
-// moves planned again, forever.
+// fixStuckMovers fixes the tasks of the services that are stuck, if the plan moves any of them, and reports whether
+// it does. Another plan may then repair the same rules with tasks that can move. The moves that only make room
+// for those of a stuck service must not begin: zones would be rebalanced by moving the tasks back, and the moves
+// planned again, forever.
 func fixStuckMovers(
 	view *clusterView, commits *plan.Builder, movers []*mover, planned *moves.Plan, wanted *moves.Request,
 ) bool {
-	found := false
-	for _, m := range movers {
-		owns := func(step moves.Move) bool { return step.Owner == m.service.Short }
-		if m.stuck || !slices.ContainsFunc(planned.Moves, owns) {
-			continue
-		}
+	moving := map[string]bool{}
+	for _, step := range planned.Moves {
+		moving[step.Owner] = true
+	}
+	stuck := func(m *mover) bool {
 		m.allow(view, commits)
 		may := m.allowed.Moves
-		if may.StartFirst+may.StopFirst+may.InProgress == 0 && isAtRest(view, m) {
-			found, m.Fixed, m.stuck = true, true, true
+		return may.StartFirst+may.StopFirst+may.InProgress == 0 && isAtRest(view, m)
+	}
+	if !slices.ContainsFunc(movers, func(m *mover) bool { return moving[m.service.Short] && stuck(m) }) {
+		return false
+	}
+	for _, m := range movers {
+		if stuck(m) {
+			m.Fixed, m.stuck = true, true
 			wanted.Owners[m.service.Short] = m.Owner
 		}
 	}
-	return found
+	return true
 }
 
 // mover is a REPLICA service whose tasks may have to move, and what of it begins in this decision.
@@ -397,18 +402,24 @@ const mostUnrepaired = 3
 // instance that has its tasks.
 func describeUnrepaired(view *clusterView, repairs *moves.Plan, owner string) string {
 	var texts []string
+	named, more := map[string]bool{}, 0
 	for _, v := range repairs.Unrepaired {
 		concerns := v.Owner == owner || v.Owner == "" && view.hasTaskOf(owner, v.Instance)
 		if v.Application != "" {
 			concerns = v.Application == view.snap.ApplicationOf(owner)
 		}
-		if text := v.String(); concerns &&
-			!slices.Contains(texts, text) {
+		text := v.String()
+		if !concerns || named[text] {
+			continue
+		}
+		if named[text] = true; len(texts) < mostUnrepaired {
 			texts = append(texts, text)
+		} else {
+			more++
 		}
 	}
-	if more := len(texts) - mostUnrepaired; more > 0 {
-		texts = append(texts[:mostUnrepaired], fmt.Sprintf("%d more", more))
+	if more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more violations", more))
 	}
 	return strings.Join(texts, "; ")
 }

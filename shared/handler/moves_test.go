@@ -616,7 +616,7 @@ func TestMostUnrepairedRules(t *testing.T) {
 	w.rest(5)
 	why := w.service("web").Service.Unrepaired
 	want(t, "rules named", strings.Count(why, "its constraints no longer allow"), 3)
-	want(t, "ends in how many more", strings.HasSuffix(why, "; 2 more"), true)
+	want(t, "ends in how many more", strings.HasSuffix(why, "; and 2 more violations"), true)
 }
 
 // wantNoMoves rules out where the tasks of web are, which then do not move, and why.

@@ -34,13 +34,13 @@ const (
 
 // ViolatesRules reports whether a task of the spec's owner is on an instance that it should not be
 // on, or the domain rules do not allow the spread of the tasks. target is the owner's desired
-// count. Domains are made of the instances that closed, by index, does not have; nil closes none.
+// count. Instances marked in closed, by index, are ineligible for domains; nil marks none. With it, the call
+// takes time in proportion to the cluster.
 func (e *Engine) ViolatesRules(spec *Spec, target int, closed []bool) bool {
 	c := chooserForRequest(e, &Request{Spec: spec, Target: target}, 0)
-	if c.domains != nil {
-		domains := c.domains
-		if slices.Contains(closed, true) {
-			domains = c.domainTemplate.domainsWithout(closed, c.domainRule, c.limited)
+	if domains := c.domains; domains != nil {
+		if closed != nil {
+			domains = c.domainTemplate.newDomainsWithClosed(closed, c.domainRule, c.limited)
 		}
 		if fault, upgrade := domains.Excess(); fault+upgrade > 0 {
 			return true

@@ -111,8 +111,8 @@ func (t *domainTemplate) newDomains(rule domain.Rule, tasks *ownerCounts) *domai
 	return withTasks(t.empty.WithoutTasks(rule), tasks)
 }
 
-// domainsWithout returns the same where instances, by index, are closed to the owner as well.
-func (t *domainTemplate) domainsWithout(closed []bool, rule domain.Rule, tasks *ownerCounts) *domain.Domains {
+// newDomainsWithClosed is newDomains with the instances marked in closed ineligible.
+func (t *domainTemplate) newDomainsWithClosed(closed []bool, rule domain.Rule, tasks *ownerCounts) *domain.Domains {
 	standings := slices.Clone(t.standings)
 	for i := range min(len(standings), len(closed)) {
 		if closed[i] && standings[i] == domain.Eligible {
@@ -122,6 +122,7 @@ func (t *domainTemplate) domainsWithout(closed []bool, rule domain.Rule, tasks *
 	return withTasks(t.buildDomains(standings).WithoutTasks(rule), tasks)
 }
 
+// withTasks adds the owner's tasks to domains without tasks.
 func withTasks(d *domain.Domains, tasks *ownerCounts) *domain.Domains {
 	for i, n := range tasks.active.All() {
 		d.AddTasks(int(i), int(n))

@@ -191,15 +191,10 @@ func (d *Domains) StopRank(i int) int {
 	fault, upgrade := d.Excess()
 	d.AddTasks(i, 1)
 	worth := 2 * (fault + upgrade)
-	if d.LacksEligible(i) {
+	if d.fault.lacksEligible(i) || d.upgrade.lacksEligible(i) {
 		return worth
 	}
 	return worth + 1
-}
-
-// LacksEligible reports whether the instance's fault or upgrade domain has no [Eligible] instance.
-func (d *Domains) LacksEligible(i int) bool {
-	return d.fault.lacksEligible(i) || d.upgrade.lacksEligible(i)
 }
 
 // WithoutTasks returns the same domains under another rule and without tasks. The two share what

@@ -21,7 +21,7 @@ func (d *Domains) FindSwaps(free, own []int32) (at int32, swaps []Swap) {
 		s := swapSearch{Domains: d, free: free, own: own, sameLeaf: same,
 			arrivals: make([]arrival, d.UpgradeDomainCount())}
 		s.groupFreeByLeaf()
-		if at, swaps = s.findSwapPath(); at >= 0 && (same || remainValidAfter(d, at, swaps)) {
+		if at, swaps = s.findSwapPath(); at >= 0 && (same || d.remainValidAfter(at, swaps)) {
 			return at, swaps
 		}
 	}
@@ -29,7 +29,7 @@ func (d *Domains) FindSwaps(free, own []int32) (at int32, swaps []Swap) {
 }
 
 // remainValidAfter reports whether the rules hold after the swaps and the new task.
-func remainValidAfter(d *Domains, at int32, swaps []Swap) bool {
+func (d *Domains) remainValidAfter(at int32, swaps []Swap) bool {
 	d.applySwaps(at, swaps, 1)
 	fault, upgrade := d.Excess()
 	d.applySwaps(at, swaps, -1)

@@ -140,7 +140,7 @@ func (p *problem) addProblemOwner(e *Planner, name string, m Owner, at map[strin
 	tolerant.Tolerations = []cluster.Toleration{{AnyValue: true}}
 	o.matches, o.suits = staticMatcher(p, &tolerant), staticMatcher(p, m.Spec)
 	if dynamic := dynamicConstraints(m.Spec); len(dynamic) > 0 {
-		o.isClosed = func(i int) bool { return isClosed(p.instances[i].view, name, dynamic) }
+		o.isClosed = func(i int) bool { return openingOf(p.instances[i].view, name, dynamic) == closedByOthers }
 	}
 	if rule := domain.NewRule(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = ownerDomains(p, &o, rule)
@@ -184,11 +184,12 @@ func requirementsKey(spec *placement.Spec) string {
 }
 
 // ownerDomains returns the owner's domains without tasks. Owners with the same requirements share
-// their structure: building it reads all instances, and a cluster may have hundreds of owners.
+// their structure, if no constraint is dynamic: building it reads all instances, and a cluster may have
+// hundreds of owners.
 func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains {
 	key := requirementsKey(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if o.isClosed != nil {
-		key += "\x04" + o.name // its own tasks close nothing
+		key += "\x04" + o.name // what is closed depends on whose tasks are there
 	}
 	if like := p.domainsByKey[key]; like != nil {
 		return like.WithoutTasks(rule)

@@ -9,12 +9,22 @@ import (
 	"berth/shared/snapshot"
 )
 
-// A constraint that depends on the tasks of an instance binds new tasks: those that are there stay, and
-// a domain whose instances all take no more of them is none, as when tasks are placed. Only tasks of
-// others close an instance to moves. An owner whose own tasks do, as with runningTasksCount < 1, still
-// has them counted in their domain, and evened out.
+// A dynamic constraint depends on the tasks of an instance. It binds new tasks: those that are there may
+// stay. Where it closes every instance of a domain to an owner, the domain is none for that owner, in moves
+// as in placement. But where only the owner's own tasks close an instance, as with runningTasksCount < 1,
+// the domain remains, so that moves even the tasks out. A plan may move away what closes an instance, and
+// another task there.
 
-// dynamicConstraints returns the spec's constraints that depend on the tasks of an instance.
+// An opening says what dynamic constraints say about an instance and one owner.
+type opening uint8
+
+const (
+	isOpen opening = iota
+	closedByOwn
+	closedByOthers
+)
+
+// dynamicConstraints returns those of the spec.
 func dynamicConstraints(spec *placement.Spec) (out []*constraint.Expression) {
 	for _, x := range spec.Constraints {
 		if !x.Static() {
@@ -24,13 +34,18 @@ func dynamicConstraints(spec *placement.Spec) (out []*constraint.Expression) {
 	return out
 }
 
-// isClosed reports whether one of the constraints keeps tasks of the owner away from the instance as it
-// is, and would without the owner's tasks there.
-func isClosed(v *snapshot.InstanceView, owner string, dynamic []*constraint.Expression) bool {
+// openingOf evaluates the constraints on the instance as it is, and without the owner's tasks.
+func openingOf(v *snapshot.InstanceView, owner string, dynamic []*constraint.Expression) opening {
 	unmet := func(subject constraint.Subject) bool {
 		return slices.ContainsFunc(dynamic, func(x *constraint.Expression) bool { return !x.Matches(subject) })
 	}
-	return unmet(v.Facts()) && unmet(subjectWithout{v.Facts(), v, owner})
+	switch {
+	case !unmet(v.Facts()):
+		return isOpen
+	case !unmet(subjectWithout{v.Facts(), v, owner}):
+		return closedByOwn
+	}
+	return closedByOthers
 }
 
 // A subjectWithout is an instance as constraints see it without the owner's tasks.

@@ -15,7 +15,7 @@ import (
 // A planner that follows one snapshot, whatever rows change, plans as a new planner does.
 func TestPlannerFollowsTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := planning{History: oracle.NewHistory(t)}
+		h := planning{History: oracle.NewHistory(t), targets: map[string]int{}}
 		h.planner = moves.NewPlanner(h.Engine)
 		t.Repeat(map[string]func(*rapid.T){
 			"task":          h.ChangeTask,
@@ -25,6 +25,7 @@ func TestPlannerFollowsTheSnapshot(t *testing.T) {
 			"configuration": h.ChangeConfiguration,
 			"service":       h.ChangeService,
 			"commit":        h.CommitPlacements,
+			"target":        h.changeTarget,
 			"moves":         h.moves,
 		})
 	})
@@ -34,6 +35,15 @@ func TestPlannerFollowsTheSnapshot(t *testing.T) {
 type planning struct {
 	*oracle.History
 	planner *moves.Planner
+	targets map[string]int // by owner
+}
+
+// changeTarget changes how many tasks of an owner there should be.
+func (h planning) changeTarget(t *rapid.T) {
+	if len(h.Movers) > 0 {
+		owner := rapid.SampledFrom(slices.Sorted(maps.Keys(h.Movers))).Draw(t, "owner")
+		h.targets[owner] = rapid.IntRange(0, 6).Draw(t, "moving to")
+	}
 }
 
 // moves checks that a remembered plan is one that a new planner makes, and that the watch overlooks
@@ -41,7 +51,7 @@ type planning struct {
 func (h planning) moves(t *rapid.T) {
 	m := moves.Request{Owners: map[string]moves.Owner{}}
 	for _, owner := range slices.Sorted(maps.Keys(h.Movers)) {
-		m.Owners[owner] = moves.Owner{Spec: h.Movers[owner], Target: rapid.IntRange(0, 6).Draw(t, "moving to")}
+		m.Owners[owner] = moves.Owner{Spec: h.Movers[owner], Target: h.targets[owner]}
 	}
 	followed, again := h.planner.PlanMoves(m), moves.NewPlanner(placement.New(h.Snap)).PlanMoves(m)
 	if summary(followed) != summary(again) || !slices.Equal(followed.Unrepaired, again.Unrepaired) {

@@ -114,7 +114,7 @@ type problemOwner struct {
 	// may have one more: requirements may be off, and taints count. isAvoided reports that it gets
 	// none all the same.
 	matches, suits, isAvoided func(i int) bool
-	// isClosed reports that another owner's tasks there close the instance; nil without constraints on tasks.
+	// isClosed reports that tasks of others close the instance; nil without dynamic constraints.
 	isClosed func(i int) bool
 	eligible []uint8 // results of canHost, per instance: 0 unknown, 1 no, 2 yes
 }
@@ -124,7 +124,7 @@ func (p *problem) dimensionCount() int { return len(p.names) }
 func (p *problem) cellIndex(i, dim int32) int { return int(i)*len(p.names) + int(dim) }
 
 // canHostTaskOf reports whether the instance may have a task of the owner, leaving aside what
-// changes as tasks come and go. Where other tasks close a whole domain, a task would count for none.
+// changes as tasks come and go.
 func (p *problem) canHostTaskOf(owner, i int32) bool {
 	o := &p.owners[owner]
 	if o.eligible == nil {
@@ -132,8 +132,7 @@ func (p *problem) canHostTaskOf(owner, i int32) bool {
 	}
 	if o.eligible[i] == 0 {
 		o.eligible[i] = 1
-		if p.instances[i].takesTasks && !o.isAvoided(int(i)) && o.suits(int(i)) &&
-			(o.isClosed == nil || o.domains == nil || !o.isClosed(int(i)) || !o.domains.LacksEligible(int(i))) {
+		if p.instances[i].takesTasks && !o.isAvoided(int(i)) && o.suits(int(i)) {
 			o.eligible[i] = 2
 		}
 	}

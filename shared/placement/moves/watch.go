@@ -24,25 +24,26 @@ type violationWatch struct {
 	owners        map[string]*ownerFinding
 	children      map[string][]string // owners with an affinity, by that owner
 	// emptyPlan is the last plan, if it had no moves and nothing has happened since that could lead
-	// to another: no capacity became free, and no concerned owner changed. emptyPlanMost is the
-	// Most of its request.
+	// to another: no capacity became free, no instance opened or closed, and no concerned owner changed. It is
+	// kept too long only for tasks that must move together to open an instance for each other. emptyPlanMost
+	// is the Most of its request.
 	emptyPlan     *Plan
 	emptyPlanMost int
 	// surplusNodes is on how many instances too many applications had tasks.
 	surplusNodes int
-	// touched are the instances, by index, on which something has changed since the last question. They are
-	// noted while an owner has constraints on other tasks, and only so many as there are instances.
-	touched        []int
-	closesAny      bool // an owner has such constraints
-	touchedTooMany bool
+	// touched has the instances, by index, that changed since the last question, while an owner has dynamic
+	// constraints; if they are too many, touchedOverflowed says that any may have changed.
+	touched               []int
+	touchedOverflowed     bool
+	hasDynamicConstraints bool
 }
 
 // An ownerFinding is what was found of one owner's tasks.
 type ownerFinding struct {
-	// static is the spec without constraints that depend on other tasks: these bind new tasks only.
-	static     *placement.Spec
-	dynamic    []*constraint.Expression // those constraints
-	closed     []bool                   // instances, by index, that they close to moves
+	static     *placement.Spec          // the spec without dynamic constraints
+	dynamic    []*constraint.Expression // these
+	openings   []opening                // what they say, by index of the instance
+	counts     [closedByOthers + 1]int  // of instances, by opening
 	mover      Owner
 	rowChanges uint64 // of the watch
 	broken     bool
@@ -73,54 +74,76 @@ func (w *violationWatch) InstanceChanged(i int, owner string, freed bool) {
 	}
 }
 
-// touch notes an instance that constraints on other tasks have to be evaluated on.
+// touch notes an instance on which dynamic constraints have to be evaluated.
 func (w *violationWatch) touch(i int) {
 	switch {
-	case !w.closesAny || w.touchedTooMany:
+	case !w.hasDynamicConstraints || w.touchedOverflowed:
 	case len(w.touched) < len(w.snap.InstancesByIndex()):
 		w.touched = append(w.touched, i)
 	default:
-		w.touchedTooMany = true
+		w.touchedOverflowed = true
 	}
 }
 
-// followTasks makes the owners be checked again to which tasks of others have closed or opened an instance.
-// What could not be repaired before may have another plan then.
-func (w *violationWatch) followTasks() {
-	if len(w.touched) == 0 && !w.touchedTooMany {
+// followTouched makes the owners be checked again to which an instance has opened or closed. What could not be
+// repaired may have another plan then.
+func (w *violationWatch) followTouched() {
+	if len(w.touched) == 0 {
 		return
 	}
 	for name, finding := range w.owners {
-		if len(finding.dynamic) > 0 && w.updateClosed(name, finding) {
+		if len(finding.dynamic) > 0 && w.updateOpenings(name, finding) {
 			finding.stale, w.emptyPlan = true, nil
 		}
 	}
-	w.touched, w.touchedTooMany = w.touched[:0], false
+	w.touched, w.touchedOverflowed = w.touched[:0], false
 }
 
-// updateClosed evaluates the owner's constraints on other tasks where something has changed, on all instances
-// if it is not known where. It reports whether a result is another one.
-func (w *violationWatch) updateClosed(owner string, finding *ownerFinding) (differs bool) {
+// updateOpenings evaluates the owner's dynamic constraints on the touched instances, or on all if it is not known
+// which these are. It reports whether any result has changed.
+func (w *violationWatch) updateOpenings(owner string, finding *ownerFinding) (changed bool) {
 	views := w.snap.InstancesByIndex()
 	evaluate := func(i int) {
-		is := views[i] != nil && eligibility.InCluster(views[i]) && isClosed(views[i], owner, finding.dynamic)
-		differs = differs || is != finding.closed[i]
-		finding.closed[i] = is
+		is := isOpen
+		if views[i] != nil && eligibility.InCluster(views[i]) {
+			is = openingOf(views[i], owner, finding.dynamic)
+		}
+		changed = changed || is != finding.openings[i]
+		finding.counts[finding.openings[i]]--
+		finding.openings[i] = is
+		finding.counts[is]++
 	}
-	all := finding.closed == nil || w.touchedTooMany
-	if missing := len(views) - len(finding.closed); missing > 0 {
-		finding.closed = append(finding.closed, make([]bool, missing)...)
+	all := finding.openings == nil || w.touchedOverflowed
+	if missing := len(views) - len(finding.openings); missing > 0 {
+		finding.openings = append(finding.openings, make([]opening, missing)...)
+		finding.counts[isOpen] += missing
 	}
 	if all {
 		for i := range views {
 			evaluate(i)
 		}
-		return differs
+		return changed
 	}
 	for _, i := range w.touched {
 		evaluate(i)
 	}
-	return differs
+	return changed
+}
+
+// violatesRules reports whether one of the owner's rules is broken. Instances that others close are in no domain.
+// Those that its own tasks close are: only where there are both, the domains are built for the question.
+func (p *Planner) violatesRules(finding *ownerFinding) bool {
+	switch {
+	case finding.counts[closedByOthers] == 0:
+		return p.engine.ViolatesRules(finding.static, finding.mover.Target, nil)
+	case finding.counts[closedByOwn] == 0:
+		return p.engine.ViolatesRules(finding.mover.Spec, finding.mover.Target, nil)
+	}
+	closed := make([]bool, len(finding.openings))
+	for i, is := range finding.openings {
+		closed[i] = is == closedByOthers
+	}
+	return p.engine.ViolatesRules(finding.static, finding.mover.Target, closed)
 }
 
 // markStale makes the owner be checked again at the next question.
@@ -184,10 +207,10 @@ func (p *Planner) findsNothing(m *Request) bool {
 		w.restartWatch()
 	}
 	if len(w.owners) > len(m.Owners) { // some no longer exist
-		w.owners, w.emptyPlan, w.closesAny = map[string]*ownerFinding{}, nil, false
+		w.owners, w.emptyPlan, w.hasDynamicConstraints = map[string]*ownerFinding{}, nil, false
 		clear(w.children)
 	}
-	w.followTasks()
+	w.followTouched()
 	surplus := placement.SurplusNodes(p.engine)
 	if surplus != w.surplusNodes {
 		w.surplusNodes, w.emptyPlan = surplus, nil
@@ -200,16 +223,16 @@ func (p *Planner) findsNothing(m *Request) bool {
 			was := finding
 			finding = &ownerFinding{mover: owner, rowChanges: w.rowChanges}
 			if was != nil && was.mover.Spec == owner.Spec {
-				finding.static, finding.dynamic, finding.closed = was.static, was.dynamic, was.closed
+				finding.static, finding.dynamic = was.static, was.dynamic
+				finding.openings, finding.counts = was.openings, was.counts
+			} else if dynamic := dynamicConstraints(owner.Spec); len(dynamic) == 0 {
+				finding.static = owner.Spec
 			} else {
-				finding.static, finding.dynamic = owner.Spec, dynamicConstraints(owner.Spec)
-				if len(finding.dynamic) > 0 {
-					finding.static = withoutDynamicConstraints(owner.Spec)
-					w.closesAny = true
-					w.updateClosed(name, finding)
-				}
+				finding.static, finding.dynamic = withoutDynamicConstraints(owner.Spec), dynamic
+				w.hasDynamicConstraints = true
+				w.updateOpenings(name, finding)
 			}
-			finding.broken = p.engine.ViolatesRules(finding.static, owner.Target, finding.closed)
+			finding.broken = p.violatesRules(finding)
 			if finding.broken || was == nil || was.broken || was.mover != owner {
 				w.emptyPlan = nil
 			}
@@ -244,7 +267,7 @@ func (w *violationWatch) rememberPlan(m *Request, p *Plan) {
 	}
 }
 
-// withoutDynamicConstraints returns the spec without constraints that depend on other tasks.
+// withoutDynamicConstraints returns a copy of the spec without its dynamic constraints.
 func withoutDynamicConstraints(s *placement.Spec) *placement.Spec {
 	out := *s
 	out.Constraints = slices.DeleteFunc(slices.Clone(s.Constraints),
