@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -37,7 +38,16 @@ func NewHistory(t *rapid.T) *History {
 		mover.Group, mover.Deployment = "", ""
 		h.Requests, h.Movers[mover.Owner] = append(h.Requests, r), &mover
 	}
+	h.drawAffinity(t)
 	return h
+}
+
+// drawAffinity ties the tasks of one owner that moves to those of another, in some histories.
+func (h *History) drawAffinity(t *rapid.T) {
+	owners := slices.Sorted(maps.Keys(h.Movers))
+	if len(owners) > 1 && rapid.IntRange(0, 2).Draw(t, "affinity") == 0 {
+		h.Movers[owners[0]].Affinity = owners[1]
+	}
 }
 
 // DrawRequest returns one of the history's requests with another count and other settings.

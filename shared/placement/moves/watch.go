@@ -151,9 +151,9 @@ func (w *violationWatch) markStale(owner string) {
 	if finding := w.owners[owner]; finding != nil {
 		finding.stale = true
 	}
-	for _, child := range w.children[owner] { // its tasks may have to follow
+	for _, child := range w.children[owner] { // its tasks may have to follow, or may move to where this one has come
 		if finding := w.owners[child]; finding != nil {
-			finding.stale = true
+			finding.stale, w.emptyPlan = true, nil
 		}
 	}
 }
