@@ -139,15 +139,3 @@ func TestWatchNoticesThatOthersOpenAnInstance(t *testing.T) {
 	s.Put(db("d", "b"))
 	expectMoves(t, p.PlanMoves(m), "t: a > b")
 }
-
-// A violation without moves is planned again once a task comes that others have to be beside: they may then
-// leave an instance that they overload.
-func TestWatchNoticesThatAParentHasCome(t *testing.T) {
-	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 5)), oracle.Instance("b", oracle.Metric("m", 10)),
-		oracle.Task("p", "a", oracle.Owner("parent"), oracle.Load(0)), oracle.Task("c", "a", oracle.Owner("child"),
-			oracle.Load(6)))
-	p, m := moves.NewPlanner(placement.New(s)), movers(attached("child", "parent"))
-	expectMoves(t, p.PlanMoves(m), "")
-	s.Put(oracle.Task("q", "b", oracle.Owner("parent"), oracle.Load(0)))
-	expectMoves(t, p.PlanMoves(m), "c: a > b")
-}

@@ -268,6 +268,18 @@ func TestWatchNoticesThatAParentHasGone(t *testing.T) {
 	}
 }
 
+// A violation without moves is planned again once a task comes that others have to be beside: they may then
+// leave an instance that they overload.
+func TestWatchNoticesThatAParentHasCome(t *testing.T) {
+	s := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 5)), oracle.Instance("b", oracle.Metric("m", 10)),
+		oracle.Task("p", "a", oracle.Owner("parent"), oracle.Load(0)), oracle.Task("c", "a", oracle.Owner("child"),
+			oracle.Load(6)))
+	p, m := moves.NewPlanner(placement.New(s)), movers(attached("child", "parent"))
+	expectMoves(t, p.PlanMoves(m), "")
+	s.Put(oracle.Task("q", "b", oracle.Owner("parent"), oracle.Load(0)))
+	expectMoves(t, p.PlanMoves(m), "c: a > b")
+}
+
 // An instance that has nothing left is not overloaded.
 func TestWatchFindsNothingOnFullInstances(t *testing.T) {
 	needs := cluster.Resources{CPU: 2 * cluster.VCPU, Memory: 4096, ENIs: 1}
