@@ -53,7 +53,8 @@ func TestDomainsThatOthersClose(t *testing.T) {
 
 // The owner's own tasks close no domain: these are evened out, although each of their instances is full.
 func TestOwnTasksCloseNoDomain(t *testing.T) {
-	for expression, own := range map[string]string{"runningTasksCount < 1": "", "not(task:group == service:web)": "service:web"} {
+	for expression, own := range map[string]string{
+		"runningTasksCount < 1": "", "not(task:group == service:web)": "service:web"} {
 		rows := []state.Row{oracle.Instance("c", in("2")), oracle.Instance("d", in("2"))}
 		for _, on := range []string{"a", "b"} {
 			rows = append(rows, oracle.Instance(on, in("1")), oracle.Task("t"+on, on, oracle.Group(own)))
@@ -64,6 +65,27 @@ func TestOwnTasksCloseNoDomain(t *testing.T) {
 			t.Errorf("%s: the watch finds nothing", expression)
 		}
 		expectMoves(t, p.PlanMoves(m), "ta: a > c")
+	}
+}
+
+// Of three domains, the owner's own tasks close two, and another's closes the third: only that one is none, for
+// the watch as for moves.
+func TestDomainsThatBothClose(t *testing.T) {
+	rows := []state.Row{oracle.Instance("other", in("3")), db("d", "other")}
+	for n, domain := range []string{"1", "1", "2", "2"} {
+		id := fmt.Sprint("i", n)
+		rows = append(rows, oracle.Instance(id, in(domain)), oracle.Task(fmt.Sprint("t", n), id))
+	}
+	m := movers(constrained(t, "runningTasksCount < 1", cluster.PolicyDifference))
+	for _, free := range []bool{false, true} {
+		if free {
+			rows = append(rows, oracle.Instance("free", in("3")))
+		}
+		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
+		if found := p.Violations(m); len(found) > 0 != free || p.FindsNothing(m) == free {
+			t.Errorf("with a free instance in domain 3, %v: broken is %+v, and the watch finds nothing, %v", free, found,
+				p.FindsNothing(m))
+		}
 	}
 }
 
