@@ -304,6 +304,45 @@ func refusesBadData(t *testing.T) {
 	if code != 1 || !strings.Contains(errs, "is damaged, or no file of Berth") {
 		t.Errorf("something else for the state: exit code %d, %q", code, errs)
 	}
+	for file, row := range map[string][2]string{
+		"state.db": {"rows", "home\x00task#1"}, "fleet.db": {"tasks", "1"},
+	} {
+		dir := newFolder(t)
+		if err := changeDatabase(filepath.Join(dir, file), row[0], row[1], "{"); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := berth("up", "--listen", "127.0.0.1:0", "--data", dir)
+		if code != 1 || !strings.Contains(errs, file+" is damaged, or no file of Berth") {
+			t.Errorf("a row of %s without sense: exit code %d, %q", file, code, errs)
+		}
+	}
+}
+
+// If a file of the data folder is damaged while it is open, the next change is refused, and the program
+// ends with what is wrong and what to do.
+func TestEndsWhenItsDataIsDamaged(t *testing.T) {
+	for file, damage := range map[string]func(path string) error{
+		"state.db": func(path string) error { return os.Truncate(path, 8192) },
+		"fleet.db": os.Remove,
+	} {
+		t.Run(file, func(t *testing.T) {
+			path := newFolder(t)
+			c := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", path)
+			api := ecsClient(c.waitForEndpoint())
+			if err := damage(filepath.Join(path, file)); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = api.CreateCluster(stepContext(t), &ecs.CreateClusterInput{ClusterName: aws.String("new")})
+			code := c.waitForExit()
+			_, errs := c.outputSoFar()
+			if code != 1 || !strings.Contains(errs, file) || !strings.Contains(errs, "restore the folder from a backup") {
+				t.Errorf("exit code %d, %s", code, errs)
+			}
+			if strings.Contains(errs, "goroutine") {
+				t.Error("it printed a stack trace")
+			}
+		})
+	}
 }
 
 // A web page cannot reach the API, neither by a host name of its own nor from its origin.

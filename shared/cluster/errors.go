@@ -98,6 +98,9 @@ type UnwritableError struct {
 
 // Error names the file and the cause, and says which calls still work.
 func (e *UnwritableError) Error() string {
+	if errors.Is(e.Cause, ErrAmbiguous) {
+		return fmt.Sprintf("%s cannot be written any more: %v", e.Path, e.Cause)
+	}
 	return fmt.Sprintf("%s cannot be written: %v. Nothing is changed until it can be; reads are answered.", e.Path,
 		e.Cause)
 }

@@ -11,8 +11,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// damaged is the error for a file that cannot be read. It says what to do.
-func damaged(path string, cause error) error {
+// Damaged is the error for a file that cannot be read, or whose content has no sense. It says what to
+// do.
+func Damaged(path string, cause error) error {
 	return fmt.Errorf("%s is damaged, or no file of Berth's: restore the folder from a backup, or choose another one "+
 		"to begin anew (%w)", path, cause)
 }
@@ -20,7 +21,7 @@ func damaged(path string, cause error) error {
 // pageError is the damage that reading a page has met, from the panic that it caused.
 func pageError(p any) error {
 	if _, ok := p.(runtime.Error); ok {
-		return errors.New("a page is missing or has no sense")
+		return fmt.Errorf("a page is missing or has no sense: %v", p)
 	}
 	return fmt.Errorf("%v", p)
 }
@@ -33,7 +34,7 @@ func Check(path string) error {
 		return err
 	}
 	if info.Size() == 0 {
-		return damaged(path, errors.New("it is empty"))
+		return Damaged(path, errors.New("it is empty"))
 	}
 	return checkPages(path)
 }
@@ -51,7 +52,7 @@ func checkPages(path string) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // what a truncated file maps to nothing
 	defer func() {
 		if p := recover(); p != nil {
-			err = damaged(path, pageError(p))
+			err = Damaged(path, pageError(p))
 		}
 	}()
 	db, err := openDatabase(path, true)
@@ -62,7 +63,7 @@ func checkPages(path string) (err error) {
 	walk := func(_ []byte, b *bolt.Bucket) error { return countKeys(b, &left) }
 	if err := db.View(func(tx *bolt.Tx) error { return tx.ForEach(walk) }); err != nil {
 		_ = db.Close() // the damage is what matters
-		return damaged(path, err)
+		return Damaged(path, err)
 	}
 	return db.Close()
 }

@@ -77,6 +77,71 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	}
 }
 
+// Whoever damages an open file gets an error that says what to do, at once and at every later call,
+// and the report that ends the program.
+func TestDamageOfAnOpenFileIsReported(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"Truncated": func(path string) error { return os.Truncate(path, 8192) },
+		"Overwritten": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(bytes.Repeat([]byte{0xA5}, 16*4096), 0)
+			return errors.Join(err, f.Close())
+		},
+		"Rows": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(bytes.Repeat([]byte{0xA5}, 16*4096), 2*4096) // behind the two pages of its own
+			return errors.Join(err, f.Close())
+		},
+		"Removed":  os.Remove,
+		"Replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		for use, call := range map[string]func(f *datafile.File) error{
+			"Update": func(f *datafile.File) error { return put(f, "b", 1<<16) },
+			"View": func(f *datafile.File) error {
+				return f.View(func(tx *bolt.Tx) error {
+					if len(tx.Bucket(bucket).Get([]byte("a"))) == 0 {
+						return errors.New("the row is gone")
+					}
+					return nil
+				})
+			},
+		} {
+			t.Run(name+use, func(t *testing.T) {
+				says := "restore the folder"
+				if name == "Replaced" {
+					says = "start Berth again"
+				}
+				var reported error
+				path := filepath.Join(t.TempDir(), "f.db")
+				f, err := datafile.Open(path, func(err error) { reported = err })
+				if err := errors.Join(err, put(f, "a", 1<<16), damage(path)); err != nil {
+					t.Fatal(err)
+				}
+				err = call(f)
+				if !errors.Is(err, cluster.ErrAmbiguous) || !strings.Contains(err.Error(), says) ||
+					!strings.Contains(err.Error(), path) {
+					t.Fatalf("%v: want the file, and what to do", err)
+				}
+				if reported != err || !f.IsFailing() {
+					t.Errorf("reported %v", reported)
+				}
+				if again := put(f, "c", 1); again != err {
+					t.Errorf("the next write: %v", again)
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
 // A change that its caller refuses is no failure of the file.
 func TestRefusedChangeIsNoFailure(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "f.db"), func(err error) { t.Errorf("report %v", err) })
@@ -180,6 +245,15 @@ func TestPairedFilesBelongTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// earlier returns a copy of a file that was made before both were opened again.
+	earlier := func(t *testing.T, path, state, fleet string) string {
+		old := filepath.Join(t.TempDir(), "old.db")
+		data, err := os.ReadFile(path)
+		if err := errors.Join(err, os.WriteFile(old, data, 0o600), datafile.Pair(state, fleet)); err != nil {
+			t.Fatal(err)
+		}
+		return old
+	}
 	for name, c := range map[string]struct {
 		change func(t *testing.T, state, fleet string)
 		says   string // nothing if the files are taken
@@ -191,6 +265,10 @@ func TestPairedFilesBelongTogether(t *testing.T) {
 			"state.db is missing or empty"},
 		"OfAnotherFolder": {func(t *testing.T, _, fleet string) { _, other := folder(t); replace(t, fleet, other) },
 			"from two data folders"},
+		"StateOfAnEarlierOpening": {func(t *testing.T, state, fleet string) { replace(t, state, earlier(t, state, state, fleet)) },
+			"one is older than the other"},
+		"FleetOfAnEarlierOpening": {func(t *testing.T, state, fleet string) { replace(t, fleet, earlier(t, fleet, state, fleet)) },
+			"one is older than the other"},
 		"OfAnEarlierVersion": {func(t *testing.T, state, _ string) {
 			old := filepath.Join(t.TempDir(), "old.db")
 			f := open(t, old, nil)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -26,11 +27,12 @@ type File struct {
 	path   string
 	report func(err error)
 
-	mu      sync.Mutex // held by one Update at a time, and by Close
-	db      *bolt.DB   // nil once the outcome of a write is unknown
-	lost    error      // why db is nil
-	failing bool       // the last write failed
-	largest int        // see LimitSize
+	mu      sync.Mutex  // held by one Update at a time, and by Close
+	db      *bolt.DB    // nil once the outcome of a write is unknown
+	lost    error       // why db is nil
+	failing bool        // the last write failed
+	largest int         // see LimitSize
+	info    os.FileInfo // as of the last use
 }
 
 // Open opens the file, or creates it if there is none. It reads all of an existing file first, and
@@ -62,7 +64,7 @@ func Open(path string, report func(err error)) (*File, error) {
 func openDatabase(path string, readOnly bool) (db *bolt.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the scan found pages that contradict each other
-			db, err = nil, damaged(path, pageError(p))
+			db, err = nil, Damaged(path, pageError(p))
 		}
 	}()
 	db, err = bolt.Open(path, 0o600, &bolt.Options{
@@ -73,11 +75,11 @@ func openDatabase(path string, readOnly bool) (db *bolt.DB, err error) {
 		return nil, fmt.Errorf("%s is %w: stop that one, or choose another folder", path, ErrInUse)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
-		return nil, damaged(path, err)
+		return nil, Damaged(path, err)
 	case errors.As(err, new(*fs.PathError)): // the file could not be opened or read
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	case err != nil:
-		return nil, damaged(path, err)
+		return nil, Damaged(path, err)
 	}
 	return db, nil
 }
@@ -112,37 +114,81 @@ func (f *File) LimitSize(bytes int) {
 	}
 }
 
-// View reads the file.
+// View reads the file. If it was damaged since it was opened, the error is that of [File.Update].
 func (f *File) View(read func(*bolt.Tx) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.use(func() error { return f.db.View(read) })
+}
+
+// use calls a function that needs the database. Where the file has no page any more, or one without
+// sense, the database panics, perhaps with its locks held: then it is given up, not even closed.
+func (f *File) use(call func() error) (err error) {
 	if f.db == nil {
 		return f.lost
 	}
-	return f.db.View(read)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = f.giveUp(Damaged(f.path, pageError(p)))
+		}
+	}()
+	if err := f.checkPlace(); err != nil {
+		return f.giveUp(err)
+	}
+	return call()
+}
+
+// giveUp leaves the database as it is, because to use or to close it may end the process.
+func (f *File) giveUp(cause error) error {
+	f.db, f.failing = nil, true
+	f.lost = &cluster.UnwritableError{Path: f.path, Cause: fmt.Errorf("%w: %w", cause, cluster.ErrAmbiguous)}
+	f.report(f.lost)
+	return f.lost
+}
+
+// checkPlace makes sure that the path still leads to the file that was opened, and that the file has
+// become no shorter: what is written to one that was replaced or removed is lost.
+func (f *File) checkPlace() error {
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s was removed while it was open: restore the folder from a backup, or choose another one "+
+			"to begin anew", f.path)
+	case err != nil:
+		return nil //nolint:nilerr // whether it can be written is found out next
+	case f.info != nil && !os.SameFile(f.info, info):
+		return fmt.Errorf("%s was replaced while it was open: start Berth again to use what is there now", f.path)
+	case f.info != nil && info.Size() < f.info.Size():
+		return Damaged(f.path, fmt.Errorf("it was %d bytes long and is %d now", f.info.Size(), info.Size()))
+	}
+	f.info = info
+	return nil
 }
 
 // Update changes the file, on disk before it returns. An error of change is returned as it is. If
 // the file cannot be written, the error is a [cluster.UnwritableError], and nothing is changed. If
-// even that is unknown, because the file cannot be read again, the error is also
+// even that is unknown, because the file cannot be read again or was damaged, the error is also
 // [cluster.ErrAmbiguous], and every later call returns it.
 func (f *File) Update(change func(*bolt.Tx) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.db == nil {
-		return f.lost
-	}
-	var id int
-	var refused error
-	err := f.db.Update(func(tx *bolt.Tx) error {
-		id = tx.ID()
-		refused = change(tx)
-		return refused
-	})
-	if refused != nil {
-		return refused
-	}
+	return f.use(func() error { return f.update(change) })
+}
+
+func (f *File) update(change func(*bolt.Tx) error) error {
+	tx, err := f.db.Begin(true)
 	if err != nil {
+		return err
+	}
+	// Not [bolt.DB.Update]: after a panic that one rolls back, which reads all pages in a goroutine of
+	// its own, and so ends the process if there is damage.
+	id := tx.ID()
+	if err := change(tx); err != nil {
+		_ = tx.Rollback() // it fails for transactions that have ended
+		return err
+	}
+	if err = tx.Commit(); err != nil {
 		err = f.reopen(id, err)
 	}
 	if failing := err != nil; failing != f.failing {

@@ -13,42 +13,52 @@ import (
 // files have in common.
 const BucketPair = "pair"
 
-var keyPair = []byte("id")
+var keyPair, keyNextPair = []byte("id"), []byte("next")
+
+// A pairing is what a file knows of its pair. An id is random, and a new one at each opening, so that
+// an older copy of one file is told from the present one.
+type pairing struct {
+	size     int64  // of the file, 0 if there is none
+	id, next string // next is the id that is about to be given to both
+}
 
 // Pair makes sure that two files belong together, and creates both if neither exists. It is an
 // error if only one of them is there, so that an empty file never takes the place of a lost one, or
-// if they come from two folders. Files of an earlier version, which have no id, get one.
+// if one is from another folder, or from an earlier opening. Files of an earlier version, which have
+// no id, get one.
 func Pair(first, second string) error {
-	one, oneSize, err := pairID(first)
+	one, err := readPairing(first)
 	if err != nil {
 		return err
 	}
-	two, twoSize, err := pairID(second)
+	two, err := readPairing(second)
 	if err != nil {
 		return err
 	}
 	switch {
-	case oneSize == 0 && twoSize > 0:
+	case one.size == 0 && two.size > 0:
 		return missing(first, second)
-	case one != "" && twoSize == 0:
+	case one.id != "" && two.size == 0:
 		return missing(second, first)
-	case one != "" && two != "" && one != two:
-		return fmt.Errorf("%s and %s are from two data folders: restore both from one backup, or choose another "+
-			"folder to begin anew", first, second)
-	case one != "" && one == two:
-		return nil
+	case one.id != "" && two.id != "" && one.id != two.id && one.id != two.next:
+		return fmt.Errorf("%s and %s do not belong together: they are from two data folders, or one is older than the "+
+			"other: restore both from one backup, or choose another folder to begin anew", first, second)
 	}
-	id := one + two // one of them is empty
-	if id == "" {
-		id = rand.Text()
-	}
-	// The first file gets the id last: a crash before that looks like a folder that is just begun.
-	if oneSize == 0 {
-		if err := writePairID(first, ""); err != nil {
+	if one.size == 0 { // a crash after this looks like a folder that is just begun
+		if err := writePairing(first, pairing{}); err != nil {
 			return err
 		}
 	}
-	return errors.Join(writePairID(second, id), writePairID(first, id))
+	// Whichever write is the last, the first file's id is then the second one's id or its next.
+	id := rand.Text()
+	err = writePairing(second, pairing{id: two.id, next: id})
+	if err == nil {
+		err = writePairing(first, pairing{id: id})
+	}
+	if err == nil {
+		err = writePairing(second, pairing{id: id})
+	}
+	return err
 }
 
 func missing(path, other string) error {
@@ -56,44 +66,51 @@ func missing(path, other string) error {
 		"one to begin anew", path, other)
 }
 
-// pairID returns a file's id and size, which are empty and 0 if there is no such file.
-func pairID(path string) (id string, size int64, err error) {
+// readPairing returns what a file knows of its pair.
+func readPairing(path string) (p pairing, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
-		return "", 0, nil
+		return p, nil
 	}
 	if err != nil {
-		return "", 0, err
+		return p, err
 	}
 	if err := checkPages(path); err != nil {
-		return "", 0, err
+		return p, err
 	}
 	db, err := openDatabase(path, true)
 	if err != nil {
-		return "", 0, err
+		return p, err
 	}
+	p.size = info.Size()
 	err = db.View(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(BucketPair)); b != nil {
-			id = string(b.Get(keyPair))
+			p.id, p.next = string(b.Get(keyPair)), string(b.Get(keyNextPair))
 		}
 		return nil
 	})
-	return id, info.Size(), errors.Join(err, db.Close())
+	return p, errors.Join(err, db.Close())
 }
 
-// writePairID creates the file if there is none. Without an id it writes none.
-func writePairID(path, id string) error {
+// writePairing creates the file if there is none. It writes no id that is empty.
+func writePairing(path string, p pairing) error {
 	f, err := Open(path, nil)
 	if err != nil {
 		return err
 	}
-	if id != "" {
+	if p.id+p.next != "" {
 		err = f.Update(func(tx *bolt.Tx) error {
 			b, err := tx.CreateBucketIfNotExists([]byte(BucketPair))
 			if err != nil {
 				return err
 			}
-			return b.Put(keyPair, []byte(id))
+			if p.id != "" {
+				err = b.Put(keyPair, []byte(p.id))
+			}
+			if p.next == "" {
+				return errors.Join(err, b.Delete(keyNextPair))
+			}
+			return errors.Join(err, b.Put(keyNextPair, []byte(p.next)))
 		})
 	}
 	return errors.Join(err, f.Close())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"berth/shared/datafile"
 	"berth/shared/state"
 )
 
@@ -79,7 +80,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	}
 	if err := d.loadStore(s); err != nil {
 		_ = d.Close()
-		return nil, fmt.Errorf("reading state file %s: %w", o.Path, err)
+		return nil, fmt.Errorf("reading the state file: %w", datafile.Damaged(o.Path, err))
 	}
 	s.disk = d
 	return s, nil

@@ -4,18 +4,21 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
 	"berth/shared/sim/ec2"
 	"berth/shared/state"
 	"berth/shared/wire/access"
@@ -85,6 +88,84 @@ func TestBackupOfARunningInstallationIsRestored(t *testing.T) {
 	if err := installation.Restore(filepath.Join(t.TempDir(), "other"), &offline); err != nil {
 		t.Error(err)
 	}
+}
+
+// A backup is of one moment, whatever happens meanwhile: the two files of each count the same steps,
+// of which each changes the state and the fleet.
+func TestBackupIsOfOneMoment(t *testing.T) {
+	i, end := runFolder(t, installation.Options{Data: t.TempDir()})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 1; ctx.Err() == nil; n++ {
+			_ = i.Loop.Do(ctx, func() { takeStep(t, i, n) })
+		}
+	}()
+	backups := make([]bytes.Buffer, 5)
+	for n := range backups {
+		if err := i.Backup(t.Context(), &backups[n]); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	<-ended
+	end()
+	last := 0
+	for n := range backups {
+		folder := filepath.Join(t.TempDir(), "restored")
+		if err := installation.Restore(folder, &backups[n]); err != nil {
+			t.Fatal(err)
+		}
+		restored, err := installation.Open(installation.Options{Data: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inState, inFleet := countSteps(t, restored)
+		if inState != inFleet || inState < last {
+			t.Errorf("backup %d: the state has %d steps, the fleet %d, the backup before %d", n, inState, inFleet, last)
+		}
+		last = inState
+		if err := restored.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if last == 0 {
+		t.Error("nothing has happened during the backups")
+	}
+}
+
+// takeStep writes a number to the state, and that many revisions of a family to the fleet.
+func takeStep(t *testing.T, i *installation.Installation, n int) {
+	_, err := i.Store.Write(t.Context(), state.Write{Any: true, Put: &state.Alias{
+		Head: cluster.Head{Cluster: "home"}, Derived: "steps", ID: strconv.Itoa(n)}})
+	if err != nil {
+		t.Error(err)
+	}
+	status, answer := i.AWS.ECS.Endpoint().ServeOperation(t.Context(), "RegisterTaskDefinition",
+		[]byte(`{"family":"steps","containerDefinitions":[{"name":"main","image":"i","memory":16}]}`))
+	if status != http.StatusOK {
+		t.Errorf("registering a task definition: %s", answer)
+	}
+}
+
+func countSteps(t *testing.T, i *installation.Installation) (inState, inFleet int) {
+	t.Helper()
+	key := state.KeyOf(&state.Alias{Head: cluster.Head{Cluster: "home"}, Derived: "steps"})
+	if row, err := state.ReadRow[*state.Alias](t.Context(), i.Store, key, "steps"); err != nil {
+		t.Fatal(err)
+	} else if row != nil {
+		inState, _ = strconv.Atoi(row.ID)
+	}
+	var out struct{ TaskDefinition struct{ Revision int } }
+	status, answer := i.AWS.ECS.Endpoint().ServeOperation(t.Context(), "DescribeTaskDefinition",
+		[]byte(`{"taskDefinition":"steps"}`))
+	if status == http.StatusOK {
+		if err := json.Unmarshal(answer, &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return inState, out.TaskDefinition.Revision
 }
 
 // A backup is copied as it is.

@@ -95,18 +95,23 @@ func (a *Clusters) ListInstances(ctx context.Context, q operation.ListInstances)
 	if err != nil {
 		return nil, false, cluster.Errorf(cluster.CodeInvalidParameter, "The filter is not valid: %s", err)
 	}
-	snap, err := snapshot.Load(ctx, a.State, q.Cluster)
+	err = a.reads.view(ctx, a.State, q.Cluster, func(snap *snapshot.Snapshot) error {
+		for _, v := range snap.InstancesByIndex() {
+			if v == nil || v.Instance == nil || v.ID <= q.After {
+				continue
+			}
+			listed := v.Status == q.Status || q.Status == "" && !v.IsDeregistered()
+			if listed && filter.Matches(v.Facts()) {
+				ids = append(ids, v.ID)
+			}
+		}
+		return nil
+	})
+	if cluster.IgnoreDrop(err) == nil && err != nil { // deleted since it was found
+		err = a.clusterNotFound(ctx, q.Cluster)
+	}
 	if err != nil {
 		return nil, false, err
-	}
-	for _, v := range snap.InstancesByIndex() {
-		if v == nil || v.Instance == nil || v.ID <= q.After {
-			continue
-		}
-		listed := v.Status == q.Status || q.Status == "" && !v.IsDeregistered()
-		if listed && filter.Matches(v.Facts()) {
-			ids = append(ids, v.ID)
-		}
 	}
 	slices.Sort(ids)
 	return ids[:min(len(ids), q.Limit)], len(ids) > q.Limit, nil

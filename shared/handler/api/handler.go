@@ -24,6 +24,7 @@ type Dependencies struct {
 	NewID func() string
 
 	turns *turns
+	reads *sharedReads
 }
 
 // A Handler answers Berth's own operations, with a type for each kind of thing. The types are small
@@ -53,6 +54,7 @@ func New(d Dependencies) *Handler {
 		d.NewID = randomID
 	}
 	d.turns = &turns{calls: map[string][]*turn{}, held: map[string]int{}}
+	d.reads = newSharedReads()
 	return &Handler{
 		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d},
 		Deployments: &Deployments{&d}, TaskSets: &TaskSets{&d}, Tasks: &Tasks{&d},

@@ -66,7 +66,7 @@ func (k *Kernel) Open(path string, services ...Tables) error {
 	if err == nil {
 		err = f.Update(func(tx *bbolt.Tx) (err error) { k.counters, err = loadServices(tx, services); return err })
 		if err != nil {
-			err = errors.Join(err, f.Close())
+			err = errors.Join(datafile.Damaged(path, err), f.Close())
 		}
 	}
 	if err != nil {
