@@ -75,7 +75,7 @@ func TestAPI_ListInstancesReadTogether(t *testing.T) {
 			var calls sync.WaitGroup
 			calls.Go(func() { _, _, _ = w.api.Clusters.ListInstances(ctx, q) })
 			synctest.Wait()
-			time.Sleep(500 * time.Millisecond)
+			<-time.After(500 * time.Millisecond) // in the middle of it
 			w.instances("j", 1, 1024, 8192)
 			calls.Go(func() { list(t, w, 3) })
 			calls.Wait()

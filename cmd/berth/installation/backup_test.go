@@ -95,15 +95,20 @@ func TestBackupOfARunningInstallationIsRestored(t *testing.T) {
 func TestBackupIsOfOneMoment(t *testing.T) {
 	i, end := runFolder(t, installation.Options{Data: t.TempDir()})
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
+	ended, taken := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(ended)
 		for n := 1; ctx.Err() == nil; n++ {
 			_ = i.Loop.Do(ctx, func() { takeStep(t, i, n) })
+			select {
+			case taken <- struct{}{}:
+			default:
+			}
 		}
 	}()
-	backups := make([]bytes.Buffer, 5)
+	backups := make([]bytes.Buffer, 10)
 	for n := range backups {
+		<-taken
 		if err := i.Backup(t.Context(), &backups[n]); err != nil {
 			t.Error(err)
 		}
@@ -135,17 +140,17 @@ func TestBackupIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// takeStep writes a number to the state, and that many revisions of a family to the fleet.
+// takeStep makes one more revision of a family in the fleet, and writes their number to the state.
 func takeStep(t *testing.T, i *installation.Installation, n int) {
-	_, err := i.Store.Write(t.Context(), state.Write{Any: true, Put: &state.Alias{
-		Head: cluster.Head{Cluster: "home"}, Derived: "steps", ID: strconv.Itoa(n)}})
-	if err != nil {
-		t.Error(err)
-	}
 	status, answer := i.AWS.ECS.Endpoint().ServeOperation(t.Context(), "RegisterTaskDefinition",
 		[]byte(`{"family":"steps","containerDefinitions":[{"name":"main","image":"i","memory":16}]}`))
 	if status != http.StatusOK {
 		t.Errorf("registering a task definition: %s", answer)
+	}
+	_, err := i.Store.Write(t.Context(), state.Write{Any: true, Put: &state.Alias{
+		Head: cluster.Head{Cluster: "home"}, Derived: "steps", ID: strconv.Itoa(n)}})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

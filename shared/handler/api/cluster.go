@@ -95,7 +95,7 @@ func (a *Clusters) ListInstances(ctx context.Context, q operation.ListInstances)
 	if err != nil {
 		return nil, false, cluster.Errorf(cluster.CodeInvalidParameter, "The filter is not valid: %s", err)
 	}
-	err = a.reads.view(ctx, a.State, q.Cluster, func(snap *snapshot.Snapshot) error {
+	err = a.reads.View(ctx, a.State, q.Cluster, func(snap *snapshot.Snapshot) error {
 		for _, v := range snap.InstancesByIndex() {
 			if v == nil || v.Instance == nil || v.ID <= q.After {
 				continue

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/snapshot"
 	"berth/shared/state"
 )
 
@@ -24,7 +25,7 @@ type Dependencies struct {
 	NewID func() string
 
 	turns *turns
-	reads *sharedReads
+	reads *snapshot.SharedReads
 }
 
 // A Handler answers Berth's own operations, with a type for each kind of thing. The types are small
@@ -54,7 +55,7 @@ func New(d Dependencies) *Handler {
 		d.NewID = randomID
 	}
 	d.turns = &turns{calls: map[string][]*turn{}, held: map[string]int{}}
-	d.reads = newSharedReads()
+	d.reads = snapshot.NewSharedReads()
 	return &Handler{
 		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d},
 		Deployments: &Deployments{&d}, TaskSets: &TaskSets{&d}, Tasks: &Tasks{&d},

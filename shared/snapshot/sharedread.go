@@ -1,18 +1,17 @@
-package api
+package snapshot
 
 import (
 	"context"
 	"errors"
 	"sync"
 
-	"berth/shared/snapshot"
 	"berth/shared/state"
 )
 
-// sharedReads lets calls of this process that need a whole cluster read it together: 50,000 tasks are
-// 45 MB, and 32 calls run at once. Per cluster one read runs, and all calls that come meanwhile share
+// SharedReads lets callers of a process that need a whole cluster read it together: 50,000 tasks are
+// 45 MB, and many read at once. Per cluster one read runs, and all callers that come meanwhile share
 // the next: it begins after they have come, so each sees what was written before it.
-type sharedReads struct {
+type SharedReads struct {
 	mu            sync.Mutex
 	next, running map[string]*sharedRead
 }
@@ -22,17 +21,18 @@ type sharedRead struct {
 	done chan struct{}
 	err  error
 	mu   sync.Mutex // held by who looks at snap, because a look may number a metric
-	snap *snapshot.Snapshot
+	snap *Snapshot
 }
 
-func newSharedReads() *sharedReads {
-	return &sharedReads{next: map[string]*sharedRead{}, running: map[string]*sharedRead{}}
+// NewSharedReads returns reads of which none has begun.
+func NewSharedReads() *SharedReads {
+	return &SharedReads{next: map[string]*sharedRead{}, running: map[string]*sharedRead{}}
 }
 
-// view calls look with a snapshot of the cluster that was read after the call. Errors are those of
-// [snapshot.Load] and of look.
-func (r *sharedReads) view(
-	ctx context.Context, store state.Store, clusterName string, look func(*snapshot.Snapshot) error,
+// View calls look with a snapshot of the cluster that was read after the call. Errors are those of
+// [Load] and of look.
+func (r *SharedReads) View(
+	ctx context.Context, store state.Store, clusterName string, look func(*Snapshot) error,
 ) error {
 	for {
 		read, isFirst := r.join(clusterName)
@@ -57,7 +57,7 @@ func (r *sharedReads) view(
 }
 
 // join returns the next read of the cluster. The first who joins it runs it.
-func (r *sharedReads) join(clusterName string) (read *sharedRead, isFirst bool) {
+func (r *SharedReads) join(clusterName string) (read *sharedRead, isFirst bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	read = r.next[clusterName]
@@ -69,7 +69,7 @@ func (r *sharedReads) join(clusterName string) (read *sharedRead, isFirst bool) 
 }
 
 // run reads the cluster once the read before has ended.
-func (r *sharedReads) run(ctx context.Context, store state.Store, clusterName string, read *sharedRead) {
+func (r *SharedReads) run(ctx context.Context, store state.Store, clusterName string, read *sharedRead) {
 	defer close(read.done)
 	r.mu.Lock()
 	before := r.running[clusterName]
@@ -89,7 +89,7 @@ func (r *sharedReads) run(ctx context.Context, store state.Store, clusterName st
 	if read.err != nil {
 		return
 	}
-	read.snap, read.err = snapshot.Load(ctx, store, clusterName)
+	read.snap, read.err = Load(ctx, store, clusterName)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.running, clusterName)
