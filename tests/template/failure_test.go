@@ -106,6 +106,36 @@ func TestScheduledFunctionsHaveBounds(t *testing.T) {
 	}
 }
 
+// Lambda's own bounds are two more tries within six hours. No function is left to them.
+func TestFunctionsHaveInvocationBounds(t *testing.T) {
+	names, resources := readResources(t, file)
+	functions := 0
+	for i, r := range resources {
+		if memberOf(r, "Type").Value != "AWS::Serverless::Function" {
+			continue
+		}
+		functions++
+		p := memberOf(r, "Properties")
+		runs := memberOf(p, "EventInvokeConfig")
+		if memberOf(runs, "MaximumEventAgeInSeconds") == nil || memberOf(runs, "MaximumRetryAttempts") == nil {
+			t.Errorf("%s has no bounds for asynchronous invocations", names[i])
+			continue
+		}
+		isScheduled := false
+		for _, event := range contentOf(memberOf(p, "Events")) {
+			for j := 1; j < len(event.Content); j += 2 {
+				isScheduled = isScheduled || memberOf(event.Content[j], "Type").Value == "ScheduleV2"
+			}
+		}
+		if !isScheduled {
+			wantLiteral(t, names[i], runs, "MaximumRetryAttempts", "0")
+		}
+	}
+	if functions != 8 {
+		t.Errorf("%d functions were found", functions)
+	}
+}
+
 // An alarm for silence must fire when there is no data, and any other must not. docs/alarms.md says
 // what each alarm means and what to do.
 func TestAlarmsSayWhatSilenceMeans(t *testing.T) {
@@ -123,17 +153,130 @@ func TestAlarmsSayWhatSilenceMeans(t *testing.T) {
 	for i, r := range resources {
 		p := memberOf(r, "Properties")
 		missing := memberOf(p, "TreatMissingData").Value
-		silence := memberOf(p, "ComparisonOperator").Value == "LessThanThreshold"
+		silence := memberOf(p, "MetricName").Value == "AsyncEventsReceived"
 		if silence != (missing == "breaching") || !silence && missing != "notBreaching" {
 			t.Errorf("%s: missing data is %s", names[i], missing)
 		}
 		if !slices.Contains(documented, names[i]) {
 			t.Errorf("docs/alarms.md has no row of %s", names[i])
 		}
+		checkAlarm(t, names[i], p)
 	}
 	for _, name := range documented {
 		if !slices.Contains(names, name) {
 			t.Errorf("docs/alarms.md has %s, which is no alarm", name)
+		}
+	}
+}
+
+// When alarms of a metric fire, as "statistic comparison threshold", and the time until then, as period and
+// number of periods with data points. A schedule each minute is silent after a quarter of an hour, the
+// hourly sweep after three hours.
+var firing = map[string][2]string{
+	"ApproximateNumberOfMessagesVisible": {"Maximum > 0", "60 1"},
+	"ApproximateAgeOfOldestMessage":      {"Maximum > 300", "60 3"},
+	"FailedInvocations":                  {"Sum > 0", "60 1"},
+	"AsyncEventsReceived":                {"Sum < 1", "300 3"},
+	"IteratorAge":                        {"Maximum > 300000", "60 3"},
+	"Errors":                             {"Sum > 0", "60 3 of 5"},
+	"Throttles":                          {"Sum > 0", "60 3 of 5"},
+	"ReadThrottleEvents":                 {"Sum > 0", "60 3 of 5"},
+	"WriteThrottleEvents":                {"Sum > 0", "60 3 of 5"},
+	"Dropped":                            {"Sum > 0", "300 1"},
+	"Turns":                              {"Maximum > 100", "60 3"},
+	"OutboxAge":                          {"Maximum > 600", "60 3"},
+	"LeftUndone":                         {"Sum > 0", "3600 6"},
+	"ClustersMissing":                    {"Sum > 0", "3600 1"},
+}
+
+// checkAlarm checks when an alarm fires, and that it notifies the topic.
+func checkAlarm(t *testing.T, name string, p *yaml.Node) {
+	t.Helper()
+	value := func(key string) string {
+		if n := memberOf(p, key); n != nil {
+			return n.Value
+		}
+		return ""
+	}
+	want := firing[value("MetricName")]
+	switch name {
+	case "WakeUpsWait": // wake-ups wait up to a quarter of an hour by design
+		want[0] = "Maximum > 1200"
+	case "TaskStateChangeScheduleSilent":
+		want[1] = "3600 3"
+	}
+	sign := map[string]string{"GreaterThanThreshold": ">", "LessThanThreshold": "<"}[value("ComparisonOperator")]
+	if got := value("Statistic") + " " + sign + " " + value("Threshold"); got != want[0] {
+		t.Errorf("%s fires at %q, want %q", name, got, want[0])
+	}
+	window := value("Period") + " " + value("EvaluationPeriods")
+	if least := value("DatapointsToAlarm"); least != "" {
+		window = value("Period") + " " + least + " of " + value("EvaluationPeriods")
+	}
+	if window != want[1] {
+		t.Errorf("%s fires after %q, want %q", name, window, want[1])
+	}
+	dimensions := map[string][]string{"AWS/SQS": {"QueueName"}, "AWS/Lambda": {"FunctionName"},
+		"AWS/DynamoDB": {"TableName"}, "AWS/Events": {"RuleName"}}[value("Namespace")]
+	if name == "LoadEventsFailed" { // the rule of another bus than the default one
+		dimensions = []string{"EventBusName", "RuleName"}
+	}
+	var got []string
+	for _, d := range contentOf(memberOf(p, "Dimensions")) {
+		got = append(got, memberOf(d, "Name").Value)
+	}
+	if slices.Sort(got); dimensions != nil && !slices.Equal(got, dimensions) {
+		t.Errorf("%s is about %q, want %q", name, got, dimensions)
+	}
+	actions := contentOf(memberOf(p, "AlarmActions"))
+	if len(actions) != 1 || len(actions[0].Content) != 3 || actions[0].Content[0].Value != "HasTopic" ||
+		actions[0].Content[1].Value != "TopicArn" {
+		t.Errorf("%s notifies nobody", name)
+	}
+}
+
+// maxEnvironment is how much the variables of a function may take (Lambda quotas).
+const maxEnvironment = 4 << 10
+
+// The variables of a function leave room for lists of fifty ARNs of 55 bytes, with the defaults of all
+// other parameters.
+func TestEnvironmentsLeaveRoomForARNs(t *testing.T) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	parameters := memberOf(root.Content[0], "Parameters")
+	size := func(variables *yaml.Node) (bytes int) {
+		for i := 0; variables != nil && i+1 < len(variables.Content); i += 2 {
+			bytes += len(variables.Content[i].Value)
+			switch v := variables.Content[i+1]; {
+			case v.Kind == yaml.SequenceNode: // a list of ARNs
+			case v.Tag != "!Ref":
+				bytes += 100 // such as the URL or the ARN of a resource
+			case memberOf(memberOf(parameters, v.Value), "Default") != nil:
+				bytes += len(memberOf(memberOf(parameters, v.Value), "Default").Value)
+			default:
+				bytes += 100
+			}
+		}
+		return bytes
+	}
+	common := size(memberOf(memberOf(memberOf(memberOf(root.Content[0], "Globals"), "Function"), "Environment"),
+		"Variables"))
+	names, resources := readResources(t, file)
+	for i, r := range resources {
+		if memberOf(r, "Type").Value != "AWS::Serverless::Function" {
+			continue
+		}
+		own := size(memberOf(memberOf(memberOf(r, "Properties"), "Environment"), "Variables"))
+		if left := maxEnvironment - common - own; left < 50*55 {
+			t.Errorf("%s: %d bytes are left for ARNs", names[i], left)
+		} else {
+			t.Logf("%s: %d bytes are left for ARNs", names[i], left)
 		}
 	}
 }
