@@ -50,8 +50,8 @@ ifndef QUICK
 	go test -run '^$$' -bench . -benchmem ./shared/...
 endif
 
-simulate: ## run whole clusters under faults: SEEDS=300 of them, from FROM=0 on, or the one SEED=N, in full
-	@SEEDS=$(SEEDS) FROM=$(FROM) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
+simulate: ## run whole clusters under faults: SEEDS=300 of them, from FROM=0 on, or the one SEED=N, in full; ONLY=TestScaling one kind
+	@SEEDS=$(SEEDS) FROM=$(FROM) SEED=$(SEED) ONLY=$(ONLY) go test -count=1 -timeout $(if $(ONLY),0,60m) $(if $(ONLY),-run '^$(ONLY)$$') -v ./tests/simulation
 
 soak: ## keep berth up at 5,000 machines and 50,000 tasks under load for HOURS=1 or MINUTES=: memory flat, reads fast, no errors
 	@SOAK_MINUTES=$(if $(MINUTES),$(MINUTES),$$(awk 'BEGIN { print int(60 * $(or $(HOURS),1)) }')) go test -count=1 -timeout 0 -v -run TestSoak ./tests/soak

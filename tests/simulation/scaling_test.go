@@ -11,7 +11,7 @@ import (
 // arithmetic of C1 to C5 puts it. A day takes as long as a dozen other runs.
 func TestScaling(t *testing.T) {
 	first, last := seedRange(t)
-	if !isReplaying() {
+	if !isReplaying() && !isOnly() {
 		atLeast := uint64(10)
 		if testing.Short() {
 			atLeast = 2
@@ -25,6 +25,18 @@ func TestScaling(t *testing.T) {
 		t.Fatalf("seed %d: %q; SEED=%[1]d go test -run TestScaling -v ./tests/simulation shows it", r.Seed,
 			r.Outcome.Broken)
 	}
+	t.Run("EveryFaultStrikes", func(t *testing.T) {
+		skipUnlessCovering(t, first, last, defaultSeeds/12)
+		for _, never := range r.Coverage.Missing(scalingFaults(), nil) {
+			t.Errorf("never in %d days: %s", last-first, never)
+		}
+	})
+}
+
+// scalingFaults returns the faults that strike in a day of managed scaling: it is too short for rows to
+// expire, lists of tasks are always whole in it, and its groups follow a model of their own.
+func scalingFaults() []Fault {
+	return slices.DeleteFunc(generalFaults(), func(f Fault) bool { return f == LongRun || f == ListLate })
 }
 
 // scalingRegressions are seeds of managed scaling that once found a bug, and which one.
