@@ -43,7 +43,8 @@ lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam valida
 bench: ## run the benchmarks, placement first, beside its peers: about half an hour; QUICK=1 only Berth's placement, in seconds
 	@go build -o .cache/bin/compare ./tests/bench/compare && .cache/bin/compare $(if $(QUICK),-quick) $(FLAGS)
 ifndef QUICK
-	go test -count=1 -v -run Burst -bench . -skip 'Cloud|ColdStart' -benchtime 200x ./tests/bench
+	go test -count=1 -v -run Burst -bench . -skip 'Cloud|ColdStart|Reads' -benchtime 200x ./tests/bench
+	go test -count=1 -run '^$$' -bench Reads -benchtime 1x ./tests/bench
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
 	go test -count=1 -run '^$$' -bench 'CloudStopToStart|ColdStart' -benchtime 50x ./tests/bench
 	go test -count=1 -run '^$$' -bench CloudTaskCost -benchtime 1x ./tests/bench

@@ -182,27 +182,22 @@ func (g *commitGroup) expiredRows(t int64) []rowChange {
 // evaluateCommit returns what the commit changes, or why it changes nothing. DynamoDB charges for
 // both.
 func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
-	var b commitBill
-	if g.store.throughput != nil {
-		b.byPartition = map[string]int64{}
-	}
+	b := g.newBill()
 	changes := make([]rowChange, 0, len(c.Writes)+1)
 	if c.Version >= 0 {
 		moved, err := g.movePlacementVersion(c)
 		if err != nil {
-			g.billRefused(c, err)
-			return nil, err
+			return nil, g.billRefused(c, err)
 		}
-		b.countWrite(moved)
+		b.countWrite(moved.changedKey(), moved)
 		changes = append(changes, moved)
 	}
 	for _, w := range c.Writes {
 		made, err := g.applyWrite(w)
 		if err != nil {
-			g.billRefused(c, err)
-			return nil, err
+			return nil, g.billRefused(c, err)
 		}
-		if b.countWrite(made); made.old != nil || made.new != nil {
+		if b.countWrite(w.Key(), made); made.old != nil || made.new != nil {
 			changes = append(changes, made)
 		}
 	}
@@ -250,18 +245,33 @@ func (g *commitGroup) applyWrite(w state.Write) (rowChange, error) {
 	return rowChange{old: old, new: e}, err
 }
 
-// billRefused bills a commit that a condition refused; one that breaks a limit is free.
-func (g *commitGroup) billRefused(c state.Commit, err error) {
-	var conflict *state.Conflict
-	if !errors.As(err, &conflict) {
-		return
+// newBill returns the bill of a commit that has done nothing yet.
+func (g *commitGroup) newBill() (b commitBill) {
+	if g.store.throughput != nil {
+		b.byPartition = map[string]int64{}
 	}
-	var b commitBill
+	return b
+}
+
+// billRefused bills a commit that a condition refused, which takes as many units as one that holds
+// ("Understanding condition expressions"); one that breaks a limit is free. It returns the refusal, or
+// [ErrThroughput] if there are no units for it.
+func (g *commitGroup) billRefused(c state.Commit, refusal error) error {
+	var conflict *state.Conflict
+	if !errors.As(refusal, &conflict) {
+		return refusal
+	}
+	b := g.newBill()
+	count := func(key state.Key) { b.countWrite(key, rowChange{old: g.currentRow(key)}) }
 	if c.Version >= 0 {
-		b.countWrite(rowChange{old: g.currentRow(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
+		count(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})
 	}
 	for _, w := range c.Writes {
-		b.countWrite(rowChange{old: g.currentRow(w.Key())})
+		count(w.Key())
+	}
+	if err := g.store.throughput.takeUnits(b.partitionUnits(), nil); err != nil {
+		return err
 	}
 	g.store.usage.countCommit(b)
+	return refusal
 }

@@ -77,6 +77,27 @@ func TestThroughput(t *testing.T) {
 			t.Errorf("%d rows in transactions, want 500", n)
 		}
 	})
+	// What a condition refuses, and the deletion of nothing, take units, too.
+	t.Run("WritesWithoutEffect", func(t *testing.T) {
+		absent := state.ServiceKey("c", "absent")
+		for name, w := range map[string]state.Write{
+			"Refused": {Put: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 7},
+				ServiceIdentity: cluster.ServiceIdentity{Name: "absent"}}},
+			"NothingToDelete": {Delete: &absent},
+		} {
+			s, n := open(t, 1), 0
+			for ; n < 2000; n++ {
+				if _, err := s.Write(t.Context(), w); errors.Is(err, embedded.ErrThroughput) {
+					break
+				} else if err := state.IgnoreConflict(err); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n != 1000 {
+				t.Errorf("%s: %d at once, want 1000", name, n)
+			}
+		}
+	})
 	t.Run("Reads", func(t *testing.T) {
 		s, n := open(t, 1), 0
 		for ; ; n++ {

@@ -77,7 +77,7 @@ type commitBill struct {
 
 // countWrite bills the larger of the row before and after. A deletion of an absent row costs a
 // unit, too.
-func (b *commitBill) countWrite(c rowChange) {
+func (b *commitBill) countWrite(key state.Key, c rowChange) {
 	size := 0
 	if c.old != nil {
 		size = c.old.size
@@ -89,8 +89,8 @@ func (b *commitBill) countWrite(c rowChange) {
 	n := billedUnits(size, 1<<10)
 	b.units += n
 	b.statements++
-	if b.byPartition != nil && size > 0 {
-		b.byPartition[c.changedKey().PartitionKey()] += n
+	if b.byPartition != nil {
+		b.byPartition[key.PartitionKey()] += n
 	}
 }
 

@@ -17,7 +17,7 @@ type Prices struct {
 // String returns the price list. Stream reads by Lambda and ECS's own events are free, so they are
 // not in it.
 func (p Prices) String() string {
-	return fmt.Sprintf("prices per million: write units $%.3f, read units $%.3f, queue requests $%.2f, invocations $%.2f; GB-second $%.7f, %g GB for %g s each",
+	return fmt.Sprintf("prices per million, us-east-1, November 2026: write units $%.3f, read units $%.3f, queue requests $%.2f, invocations $%.2f; GB-second $%.7f, %g GB for %g s each",
 		1e6*p.WriteUnit, 1e6*p.ReadUnit, 1e6*p.QueueRequest, 1e6*p.Invocation, p.GBSecond, lambdaSize, lambdaTime)
 }
 

@@ -26,20 +26,33 @@ const (
 	readTimeout = 5 * time.Second
 )
 
+// maxReadMemory is the most memory, in bytes, that `berth up` may have in use under any mix of reads.
+const maxReadMemory = 1500 << 20
+
+// A readOperation is an operation, and its body for a cluster.
+type readOperation struct{ op, body string }
+
 // readOperations are drawn in turn: a quarter are lists over the whole cluster.
-var readOperations = []struct{ op, body string }{
+var readOperations = []readOperation{
 	{"ListTasks", `{"cluster":%q}`},
 	{"DescribeServices", `{"cluster":%q,"services":["none"]}`},
 	{"ListTasks", `{"cluster":%q,"containerInstance":"i-0042"}`},
 	{"ListServices", `{"cluster":%q}`},
+	{"ListTasks", `{"cluster":%q}`},
 	{"ListTasks", `{"cluster":%q,"desiredStatus":"STOPPED"}`},
-	{"DescribeTasks", `{"cluster":%q,"tasks":["00000000000000000000000000000000"]}`},
+	{"DescribeTasks", `{"cluster":%q,"tasks":["00000000000000000000000000000042"]}`},
 	{"ListTasks", `{"cluster":%q,"family":"rare"}`},
 	{"DescribeClusters", `{"clusters":[%q]}`},
 }
 
+// clusterReads each need the whole cluster.
+var clusterReads = []readOperation{
+	{"ListContainerInstances", `{"cluster":%q,"filter":"task:group == service:web"}`},
+}
+
 // BenchmarkReads measures reads of a cluster of 50,000 tasks through the API of `berth up`: p99,
 // calls that ended after the client's time-out or in an error, and the most memory that was in use.
+// Of the reads that need the whole cluster it makes as many as are answered.
 func BenchmarkReads(b *testing.B) {
 	ctx := context.Background()
 	i, err := installation.Open(installation.Options{Data: b.TempDir(), Seed: 1})
@@ -55,13 +68,28 @@ func BenchmarkReads(b *testing.B) {
 	server := httptest.NewServer(i.Server)
 	defer server.Close()
 	for b.Loop() {
-		took, failed, memory := readForAWhile(server)
-		p99 := took[len(took)*99/100]
-		fmt.Printf("%d reads a second for %d s on %d tasks: p99 %s, %d of %d failed, %d MB in use at most\n", readRate,
-			readSeconds, readTasks, p99.Round(time.Millisecond), failed, len(took), memory>>20)
-		b.ReportMetric(float64(p99.Milliseconds()), "p99-ms")
-		b.ReportMetric(float64(failed), "failed")
-		b.ReportMetric(float64(memory>>20), "MB")
+		reportReads(b, fmt.Sprintf("%d reads a second", readRate), readForAWhile(server))
+		reportReads(b, "32 clients with filters about tasks", readTogether(server, 32, clusterReads))
+	}
+}
+
+// A readResult is how long calls took, sorted, how many failed, and the most memory in use, in bytes.
+type readResult struct {
+	took   []time.Duration
+	failed int
+	memory uint64
+}
+
+// reportReads prints a result. It is an error if more memory was in use than may be.
+func reportReads(b *testing.B, what string, r readResult) {
+	p99 := r.took[len(r.took)*99/100]
+	fmt.Printf("%s for %d s on %d tasks: p99 %s, %d of %d failed, %d MB in use at most\n", what, readSeconds, readTasks,
+		p99.Round(time.Millisecond), r.failed, len(r.took), r.memory>>20)
+	b.ReportMetric(float64(p99.Milliseconds()), "p99-ms")
+	b.ReportMetric(float64(r.failed), "failed")
+	b.ReportMetric(float64(r.memory>>20), "MB")
+	if r.memory > maxReadMemory {
+		b.Errorf("%s: %d MB in use, at most %d may be", what, r.memory>>20, maxReadMemory>>20)
 	}
 }
 
@@ -111,12 +139,9 @@ func ensureEmptyCluster(ctx context.Context, i *installation.Installation) error
 	return i.API.Clusters.ClusterCreated(ctx, clusterName)
 }
 
-// readForAWhile calls at a constant rate, whatever the calls before do, and returns how long the
-// calls took, sorted, how many failed, and the most memory in use.
-func readForAWhile(server *httptest.Server) (took []time.Duration, failed int, memory uint64) {
-	client := server.Client()
-	client.Timeout = readTimeout
-	client.Transport.(*http.Transport).MaxIdleConnsPerHost = readRate
+// readForAWhile calls at a constant rate, whatever the calls before do.
+func readForAWhile(server *httptest.Server) (r readResult) {
+	client := readClient(server)
 	var mu sync.Mutex
 	var calls sync.WaitGroup
 	tick := time.NewTicker(time.Second / readRate)
@@ -124,26 +149,69 @@ func readForAWhile(server *httptest.Server) (took []time.Duration, failed int, m
 	for n := range readRate * readSeconds {
 		<-tick.C
 		if n%readRate == 0 {
-			memory = max(memory, memoryInUse())
+			r.memory = max(r.memory, memoryInUse())
 		}
-		o := readOperations[n%len(readOperations)]
-		if n%4 == 0 {
-			o = readOperations[0]
-		}
+		calls.Go(func() { r.add(&mu, client, server.URL, readOperations[n%len(readOperations)]) })
+	}
+	calls.Wait()
+	slices.Sort(r.took)
+	r.memory = max(r.memory, memoryInUse())
+	return r
+}
+
+// readTogether calls from so many clients at once, of which each waits for its answer.
+func readTogether(server *httptest.Server, clients int, operations []readOperation) (r readResult) {
+	client := readClient(server)
+	end := time.After(readSeconds * time.Second)
+	ended := make(chan struct{})
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	for range clients {
 		calls.Go(func() {
-			begin := time.Now()
-			ok := call(client, server.URL, o.op, fmt.Sprintf(o.body, clusterName))
-			mu.Lock()
-			defer mu.Unlock()
-			took = append(took, time.Since(begin))
-			if !ok {
-				failed++
+			for n := 0; ; n++ {
+				select {
+				case <-ended:
+					return
+				default:
+					r.add(&mu, client, server.URL, operations[n%len(operations)])
+				}
 			}
 		})
 	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			r.memory = max(r.memory, memoryInUse())
+			continue
+		case <-end:
+		}
+		break
+	}
+	close(ended)
 	calls.Wait()
-	slices.Sort(took)
-	return took, failed, max(memory, memoryInUse())
+	slices.Sort(r.took)
+	return r
+}
+
+func readClient(server *httptest.Server) *http.Client {
+	client := server.Client()
+	client.Timeout = readTimeout
+	client.Transport.(*http.Transport).MaxIdleConnsPerHost = readRate
+	return client
+}
+
+// add makes a call, and adds its outcome.
+func (r *readResult) add(mu *sync.Mutex, client *http.Client, url string, o readOperation) {
+	begin := time.Now()
+	ok := call(client, url, o.op, fmt.Sprintf(o.body, clusterName))
+	mu.Lock()
+	defer mu.Unlock()
+	r.took = append(r.took, time.Since(begin))
+	if !ok {
+		r.failed++
+	}
 }
 
 // call reports whether an operation was answered in time and without an error.
