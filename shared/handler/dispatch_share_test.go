@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,14 +58,45 @@ func TestDispatch_StartsAndStopsShareTheRate(t *testing.T) {
 			w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
 		}
 		w.pump()
-		w.advance(5 * time.Second)
+		w.advance(40 * time.Second)
 		w.create("new", "web", 2000)
 		starts, stops := len(w.ecs.starts), len(w.ecs.stops)
 		const seconds = 5
 		w.advance(seconds * time.Second)
 		starts, stops = len(w.ecs.starts)-starts, len(w.ecs.stops)-stops
-		if half := seconds * 20; starts < half || starts+stops > 2*half+100 {
+		t.Logf("%d calls of StartTask and %d of StopTask", starts, stops)
+		if half := seconds * 20; starts < half || stops < half || starts+stops > 2*half+100 {
 			t.Errorf("%d calls of StartTask and %d of StopTask in %d s, want %d of each", starts, stops, seconds, half)
+		}
+	})
+	t.Run("AStopThatACallerWaitsFor", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 10_000 })
+		w.instances("i", 500, 1<<20, 1<<20)
+		const services = 200 // of which each has its turn before a service has its second
+		names := func(do func(name string)) {
+			for n := range services {
+				do(fmt.Sprint("mass", n))
+			}
+		}
+		fillQuickly(w, func() { names(func(name string) { w.create(name, "web", 10) }) })
+		w.create("other", "web", 1)
+		w.advance(5 * time.Second)
+		var other, atECS string
+		for _, task := range w.with(cluster.TaskRunning) {
+			if task.Owner == w.service("other").Service.Short {
+				other, atECS = task.ID, task.ECSID
+			}
+		}
+		names(func(name string) { w.scale(name, 0) })
+		w.advance(2 * time.Second)
+		before := len(w.ecs.stops)
+		if _, err := w.api.Tasks.StopTask(ctx, prod, other, "by hand"); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(2 * time.Second)
+		// The calls of one second may be under way.
+		if at := slices.Index(w.ecs.stops, atECS); at < 0 || at > before+40 {
+			t.Errorf("of %d tasks it is the one at %d, and %d were stopped before the call", len(w.ecs.stops), at, before)
 		}
 	})
 	t.Run("AServiceBesideALargerOne", func(t *testing.T) {
