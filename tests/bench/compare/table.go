@@ -177,7 +177,15 @@ func (b *bench) listTargets() []target {
 	}
 	kube := b.resultOf("kube-scheduler", key{workload.Mixed, workload.Full, 5000})
 	out = append(out, ratioTarget("mixed, 5000, to kube-scheduler", 100, mixed(5000), kube),
-		ratioTarget("mixed, 15000 to 1000", 0.6, mixed(15000), mixed(1000)))
+		rate(workload.Mixed, 15000, 100_000))
+	for _, name := range workload.Names {
+		at := func(nodes int) *workload.Result { return b.resultOf(berth, key{name, workload.Full, nodes}) }
+		out = append(out, ratioTarget(name+", 15000 to 1000", 0.6, at(15000), at(1000)))
+	}
+	for _, nodes := range []int{1000, 5000, 15000} {
+		scan := b.resultOf(plainScan, key{workload.Mixed, workload.Full, nodes})
+		out = append(out, ratioTarget(fmt.Sprintf("mixed, %d, to the plain scan", nodes), 1, mixed(nodes), scan))
+	}
 	for _, r := range b.replicas {
 		out = append(out, target{fmt.Sprintf("%d replicas, %s, %d", replicas, r.Workload, r.Nodes), 10, r.P50, r.CPU,
 			"ms", true})
