@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/handler/managedscaling"
 	"berth/shared/state"
 )
@@ -136,6 +137,42 @@ func TestManagedScaling_RoundsAtTheSameTime(t *testing.T) {
 			})
 		}
 	}
+}
+
+// overtakenGroups are groups whose first call of SetDesired arrives late: something else happens before it.
+type overtakenGroups struct {
+	handler.AutoScaling
+	before func()
+}
+
+func (g *overtakenGroups) SetDesired(ctx context.Context, group string, n int) error {
+	if before := g.before; before != nil {
+		g.before = nil
+		before()
+	}
+	return g.AutoScaling.SetDesired(ctx, group, n)
+}
+
+// Where two rounds overlap so closely that the older one's size arrives last, the first look after
+// the warm-up of instances, of five minutes, puts it right: Auto Scaling has no call that sets a size only if nobody else has.
+func TestManagedScaling_AnOlderSizeThatArrivesLast(t *testing.T) {
+	d := newDriven(t, scalesOutAtOnce)
+	d.groups["g"].Min, d.groups["g"].Desired = 1, 1
+	d.minute(10)
+	d.waitingTasks(4, 6) // the first four fill the instance
+	d.advance(2 * time.Second)
+	wakeUp := []state.Message{{ID: "1", Body: []byte(`{"cluster": "` + prod + `", "cause": "waiting"}`)}}
+	first, groups := d.function, d.function.Groups
+	first.Groups = &overtakenGroups{groups, func() {
+		d.waitingTasks(8)
+		second := &managedscaling.Handler{State: first.State, ECS: first.ECS, Hosts: first.Hosts, Groups: groups,
+			Metrics: first.Metrics, Clock: first.Clock, Settings: first.Settings}
+		second.HandleMessages(ctx, wakeUp)
+	}}
+	first.HandleMessages(ctx, wakeUp)
+	want(t, "requests", fmt.Sprint(d.requests()), "[desired 5 desired 3]")
+	d.minute(6)
+	want(t, "requests after the warm-up", fmt.Sprint(d.requests()), "[desired 5 desired 3 desired 5]")
 }
 
 // withoutEvents is a store that takes no service events at first.
