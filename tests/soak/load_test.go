@@ -34,8 +34,13 @@ var readOperations = []string{"ListTasks", "DescribeTasks", "ListServices", "Des
 
 func isRead(op string) bool { return slices.Contains(readOperations, op) }
 
+// callTimeout is how long a call may take. One that has begun when the run ends still counts.
+const callTimeout = 10 * time.Second
+
 // call makes one call of the API. A call that is throttled is counted and is no error.
 func (c *client) call(ctx context.Context, op, body string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, strings.NewReader(body))
 	if err != nil {
 		return "", err
@@ -45,17 +50,14 @@ func (c *client) call(ctx context.Context, op, body string) (string, error) {
 	begin := time.Now()
 	status, answer, err := send(r)
 	took := time.Since(begin)
-	if ctx.Err() != nil {
-		return "", ctx.Err() // the run is over
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls[op]++
-	c.taken[op] = append(c.taken[op], took)
 	if strings.Contains(answer, "ThrottlingException") {
 		c.throttled++
 		return "", nil
 	}
+	c.calls[op]++
+	c.taken[op] = append(c.taken[op], took)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%d %s", status, answer)
 	}
@@ -198,6 +200,8 @@ func (c *client) pickInstance(ctx context.Context, random *rand.Rand) string {
 
 // callFleet breaks or adds a machine of the simulated AWS.
 func (c *client) callFleet(ctx context.Context, method, path, body string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.endpoint, "/")+path,
 		bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -205,11 +209,12 @@ func (c *client) callFleet(ctx context.Context, method, path, body string) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	status, answer, err := send(r)
-	if ctx.Err() != nil || err == nil && status < 300 {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err == nil && status < 300 {
+		c.calls[method+" instances"]++
+		return
+	}
 	if len(c.failures) < maxFailures {
 		c.failures = append(c.failures, fmt.Errorf("%s %s: %d %s %v", method, path, status, answer, err))
 	}

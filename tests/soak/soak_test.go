@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,6 +74,42 @@ func TestSoak(t *testing.T) {
 	memory := sampleMemory(ctx, t, cmd.Process.Pid)
 	all.Wait()
 	c.judge(t, s, memory)
+	c.settle(t, s)
+}
+
+// settle waits until each service has its desired count of running tasks again.
+func (c *client) settle(t *testing.T, s size) {
+	t.Helper()
+	begin := time.Now()
+	pause := time.NewTicker(time.Second)
+	defer pause.Stop()
+	for from := 0; from < s.services; {
+		names := []string{}
+		for n := from; n < min(from+10, s.services); n++ {
+			names = append(names, fmt.Sprint("s", n))
+		}
+		body, _ := json.Marshal(map[string]any{"services": names}) // strings only
+		answer, err := c.call(t.Context(), "DescribeServices", string(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out struct {
+			Services []struct{ DesiredCount, RunningCount int }
+		}
+		settled := json.Unmarshal([]byte(answer), &out) == nil && len(out.Services) == len(names)
+		for _, service := range out.Services {
+			settled = settled && service.DesiredCount == service.RunningCount
+		}
+		if settled {
+			from += len(names)
+			continue
+		}
+		if time.Since(begin) > s.starts {
+			t.Fatalf("services %s have not their desired counts %s after the load: %s", names, s.starts, answer)
+		}
+		<-pause.C
+	}
+	t.Logf("all services have their desired counts %s after the load", time.Since(begin).Round(time.Second))
 }
 
 // prepare creates the services and waits until all their tasks run.
@@ -117,10 +154,14 @@ func (c *client) judge(t *testing.T, s size, memory []float64) {
 			reads = append(reads, taken...)
 		}
 	}
-	for _, op := range append(slices.Clone(readOperations), "UpdateService", "UpdateContainerInstancesState") {
+	for _, op := range append(slices.Clone(readOperations), "UpdateService", "UpdateContainerInstancesState",
+		"DELETE instances", "POST instances") {
 		if c.calls[op] == 0 {
 			t.Errorf("%s was never called", op)
 		}
+	}
+	if least := int(s.lasts/s.readGap) * s.readers / 2; s.p99 > 0 && len(reads) < least {
+		t.Errorf("%d reads were answered, want %d at least", len(reads), least)
 	}
 	slices.Sort(reads)
 	first, last := memory[:len(memory)/3], memory[len(memory)-len(memory)/3:]
