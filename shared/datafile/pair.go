@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -92,14 +93,15 @@ func readPairing(path string) (p pairing, err error) {
 	return p, errors.Join(err, db.Close())
 }
 
-// writePairing creates the file if there is none. It writes no id that is empty.
+// writePairing creates the file if there is none. It writes no id that is empty. Unlike [Open] it does
+// not read the whole file, which [readPairing] has done.
 func writePairing(path string, p pairing) error {
-	f, err := Open(path, nil)
+	db, err := openDatabase(path, false)
 	if err != nil {
 		return err
 	}
 	if p.id+p.next != "" {
-		err = f.Update(func(tx *bolt.Tx) error {
+		err = db.Update(func(tx *bolt.Tx) error {
 			b, err := tx.CreateBucketIfNotExists([]byte(BucketPair))
 			if err != nil {
 				return err
@@ -113,5 +115,5 @@ func writePairing(path string, p pairing) error {
 			return errors.Join(err, b.Put(keyNextPair, []byte(p.next)))
 		})
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, db.Close(), SyncFolder(filepath.Dir(path)))
 }

@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -299,4 +300,51 @@ func TestAPI_CallsWaitForTheirTurnTenSeconds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// What Berth records from events waits for no decision, as tasks that have gone have to be seen. Where it
+// comes before nine in ten commits, 200 batches of placement are decided within a few of the twenty attempts
+// that template.yaml allows (MaximumRetryAttempts).
+func TestPlacement_IsNotGivenUpBecauseOfRaces(t *testing.T) {
+	const attempts, batches = 20, 200
+	w := newWorld(t)
+	w.instances("i", 10, 1<<20, 1<<20)
+	w.create("web", "web", 1)
+	w.pump()
+	random := rand.New(rand.NewPCG(1, 1))
+	most, lost := 0, 0
+	for n := range batches {
+		w.placementAsleep = true
+		w.scale("web", 2+n%2)
+		w.pump()
+		w.placementAsleep = false
+		records := w.decide
+		w.decide = nil
+		w.state.beforeCommit = func(c state.Commit) error {
+			if c.Version >= 0 && random.IntN(10) > 0 {
+				lost++
+				w.bump()
+			}
+			return nil
+		}
+		for used := 1; ; used++ {
+			from, err := w.placement.HandleRecords(ctx, records)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if from == "" {
+				most = max(most, used)
+				break
+			}
+			if used == attempts {
+				t.Fatalf("batch %d was given up after %d attempts", n, used)
+			}
+		}
+		w.state.beforeCommit = nil
+		w.pump()
+	}
+	t.Logf("%d batches lost %d races, and took up to %d attempts", batches, lost, most)
+	if most < 2 {
+		t.Error("no batch lost all races of an attempt, so this shows nothing")
+	}
 }
