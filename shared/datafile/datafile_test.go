@@ -291,3 +291,42 @@ func TestPairedFilesBelongTogether(t *testing.T) {
 		})
 	}
 }
+
+// Whichever write of an opening is the last before a crash, the next opening takes the files. An id of
+// "-" is none.
+func TestPairingMayBeCutOff(t *testing.T) {
+	for _, c := range []struct {
+		firstID, secondID, secondNext string
+		refused                       bool
+	}{
+		{"5", "5", "-", false}, {"5", "5", "6", false}, {"6", "5", "6", false}, {"6", "6", "-", false},
+		{"-", "-", "6", false}, {"6", "-", "6", false},
+		{"6", "5", "-", true}, {"5", "6", "-", true}, {"5", "6", "7", true},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			state, fleet := filepath.Join(t.TempDir(), "state.db"), filepath.Join(t.TempDir(), "fleet.db")
+			fill(t, state, fleet)
+			set := func(path, id, next string) {
+				f := open(t, path, nil)
+				err := f.Update(func(tx *bolt.Tx) error {
+					b := tx.Bucket([]byte(datafile.BucketPair))
+					failed := errors.Join(b.Delete([]byte("id")), b.Delete([]byte("next")))
+					for key, value := range map[string]string{"id": id, "next": next} {
+						if value != "-" {
+							failed = errors.Join(failed, b.Put([]byte(key), []byte(value)))
+						}
+					}
+					return failed
+				})
+				if err := errors.Join(err, f.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set(state, c.firstID, "-")
+			set(fleet, c.secondID, c.secondNext)
+			if err := datafile.Pair(state, fleet); (err != nil) != c.refused {
+				t.Errorf("%v, want it refused: %t", err, c.refused)
+			}
+		})
+	}
+}
