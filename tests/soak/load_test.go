@@ -92,6 +92,10 @@ func (c *client) read(ctx context.Context, s size, reader int) {
 	random := rand.New(rand.NewPCG(1, uint64(reader))) //nolint:gosec // it draws a load
 	token := map[string]string{}
 	var tasks, instances []string
+	// Readers begin one after the other: clients that know nothing of each other do not call together.
+	begin := time.NewTicker(max(1, s.readGap*time.Duration(reader)/time.Duration(s.readers)))
+	wait(ctx, begin)
+	begin.Stop()
 	ticks := time.NewTicker(s.readGap)
 	defer ticks.Stop()
 	for n := reader; wait(ctx, ticks); n++ {
