@@ -335,7 +335,8 @@ func TestEndsWhenItsDataIsDamaged(t *testing.T) {
 			_, _ = api.CreateCluster(stepContext(t), &ecs.CreateClusterInput{ClusterName: aws.String("new")})
 			code := c.waitForExit()
 			_, errs := c.outputSoFar()
-			if code != 1 || !strings.Contains(errs, file) || !strings.Contains(errs, "restore the folder from a backup") {
+			if code != 1 || !strings.Contains(errs, file) ||
+				!strings.Contains(errs, "restore the folder from a backup") {
 				t.Errorf("exit code %d, %s", code, errs)
 			}
 			if strings.Contains(errs, "goroutine") {

@@ -106,7 +106,7 @@ func TestDamageOfAnOpenFileIsReported(t *testing.T) {
 			"View": func(f *datafile.File) error {
 				return f.View(func(tx *bolt.Tx) error {
 					if len(tx.Bucket(bucket).Get([]byte("a"))) == 0 {
-						return errors.New("the row is gone")
+						return errors.New("the row is missing")
 					}
 					return nil
 				})
@@ -265,10 +265,12 @@ func TestPairedFilesBelongTogether(t *testing.T) {
 			"state.db is missing or empty"},
 		"OfAnotherFolder": {func(t *testing.T, _, fleet string) { _, other := folder(t); replace(t, fleet, other) },
 			"from two data folders"},
-		"StateOfAnEarlierOpening": {func(t *testing.T, state, fleet string) { replace(t, state, earlier(t, state, state, fleet)) },
-			"one is older than the other"},
-		"FleetOfAnEarlierOpening": {func(t *testing.T, state, fleet string) { replace(t, fleet, earlier(t, fleet, state, fleet)) },
-			"one is older than the other"},
+		"StateOfAnEarlierOpening": {func(t *testing.T, state, fleet string) {
+			replace(t, state, earlier(t, state, state, fleet))
+		}, "one is older than the other"},
+		"FleetOfAnEarlierOpening": {func(t *testing.T, state, fleet string) {
+			replace(t, fleet, earlier(t, fleet, state, fleet))
+		}, "one is older than the other"},
 		"OfAnEarlierVersion": {func(t *testing.T, state, _ string) {
 			old := filepath.Join(t.TempDir(), "old.db")
 			f := open(t, old, nil)

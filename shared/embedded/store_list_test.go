@@ -22,7 +22,8 @@ func storeOfTasks(t *testing.T) *embedded.Store {
 	t.Cleanup(func() { _ = s.Close() })
 	for n := range 2000 {
 		task := &cluster.Task{Head: cluster.Head{Cluster: "c", Rev: 1},
-			TaskSpec:       cluster.TaskSpec{ID: fmt.Sprintf("%032x", n), Owner: "o", TaskDefinition: strings.Repeat("d", 500)},
+			TaskSpec: cluster.TaskSpec{ID: fmt.Sprintf("%032x", n), Owner: "o",
+				TaskDefinition: strings.Repeat("d", 500)},
 			TaskAssignment: cluster.TaskAssignment{Instance: fmt.Sprint("i-", n%100)}}
 		if _, err := s.Write(t.Context(), state.Write{Put: task}); err != nil {
 			t.Fatal(err)

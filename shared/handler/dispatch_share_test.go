@@ -96,7 +96,8 @@ func TestDispatch_StartsAndStopsShareTheRate(t *testing.T) {
 		w.advance(2 * time.Second)
 		// The calls of one second may be under way.
 		if at := slices.Index(w.ecs.stops, atECS); at < 0 || at > before+40 {
-			t.Errorf("of %d tasks it is the one at %d, and %d were stopped before the call", len(w.ecs.stops), at, before)
+			t.Errorf("of %d tasks it is the one at %d, and %d were stopped before the call", len(w.ecs.stops), at,
+				before)
 		}
 	})
 	t.Run("AServiceBesideALargerOne", func(t *testing.T) {

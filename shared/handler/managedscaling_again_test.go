@@ -104,6 +104,24 @@ func (s interruptedStore) List(c context.Context, r state.Range) ([]state.Row, e
 	return rows, err
 }
 
+// newWaiting returns a group with one instance, which is full, and the wake-up for the tasks that wait.
+func newWaiting(t *testing.T) (*driven, []state.Message) {
+	d := newDriven(t, scalesOutAtOnce)
+	d.groups["g"].Min, d.groups["g"].Desired = 1, 1
+	d.minute(10)
+	d.waitingTasks(4, 6) // the first four fill the instance
+	d.advance(2 * time.Second)
+	return d, []state.Message{{ID: "1", Body: []byte(`{"cluster": "` + prod + `", "cause": "waiting"}`)}}
+}
+
+// anotherRound returns the function as another environment has it, on that state and those groups.
+func anotherRound(
+	first *managedscaling.Handler, store state.Store, groups handler.AutoScaling,
+) *managedscaling.Handler {
+	return &managedscaling.Handler{State: store, ECS: first.ECS, Hosts: first.Hosts, Groups: groups,
+		Metrics: first.Metrics, Clock: first.Clock, Settings: first.Settings}
+}
+
 // Two rounds about the same group at the same time change it once, whichever of the first one's reads
 // the second one runs beside: only one can write the history that both have read, and one that reads
 // the other's history sees that the group has changed (C3).
@@ -111,22 +129,14 @@ func TestManagedScaling_RoundsAtTheSameTime(t *testing.T) {
 	for _, from := range []string{state.PrefixInstance, state.PrefixScaling, state.PrefixNodeGroup} {
 		for name, isAfter := range map[string]bool{"Before": false, "After": true} {
 			t.Run(name+"Reading"+strings.TrimSuffix(from, "#"), func(t *testing.T) {
-				d := newDriven(t, scalesOutAtOnce)
-				d.groups["g"].Min, d.groups["g"].Desired = 1, 1
-				d.minute(10)
-				d.waitingTasks(4, 6) // the first four fill the instance
-				d.advance(2 * time.Second)
-				wakeUp := []state.Message{{ID: "1", Body: []byte(`{"cluster": "` + prod + `", "cause": "waiting"}`)}}
+				d, wakeUp := newWaiting(t)
 				store, interrupted := d.function.State, 0
 				interrupt := func(now bool) func(string) {
 					return func(at string) {
 						if at == from && now && interrupted == 0 {
 							interrupted++
 							first := d.function
-							second := &managedscaling.Handler{State: store, ECS: first.ECS, Hosts: first.Hosts,
-								Groups: first.Groups, Metrics: first.Metrics, Clock: first.Clock,
-								Settings: first.Settings}
-							second.HandleMessages(ctx, wakeUp)
+							anotherRound(first, store, first.Groups).HandleMessages(ctx, wakeUp)
 						}
 					}
 				}
@@ -154,20 +164,13 @@ func (g *overtakenGroups) SetDesired(ctx context.Context, group string, n int) e
 }
 
 // Where two rounds overlap so closely that the older one's size arrives last, the first look after
-// the warm-up of instances, of five minutes, puts it right: Auto Scaling has no call that sets a size only if nobody else has.
+// the warm-up of instances, of five minutes, puts it right: Auto Scaling has no conditional call.
 func TestManagedScaling_AnOlderSizeThatArrivesLast(t *testing.T) {
-	d := newDriven(t, scalesOutAtOnce)
-	d.groups["g"].Min, d.groups["g"].Desired = 1, 1
-	d.minute(10)
-	d.waitingTasks(4, 6) // the first four fill the instance
-	d.advance(2 * time.Second)
-	wakeUp := []state.Message{{ID: "1", Body: []byte(`{"cluster": "` + prod + `", "cause": "waiting"}`)}}
+	d, wakeUp := newWaiting(t)
 	first, groups := d.function, d.function.Groups
 	first.Groups = &overtakenGroups{groups, func() {
 		d.waitingTasks(8)
-		second := &managedscaling.Handler{State: first.State, ECS: first.ECS, Hosts: first.Hosts, Groups: groups,
-			Metrics: first.Metrics, Clock: first.Clock, Settings: first.Settings}
-		second.HandleMessages(ctx, wakeUp)
+		anotherRound(first, first.State, groups).HandleMessages(ctx, wakeUp)
 	}}
 	first.HandleMessages(ctx, wakeUp)
 	want(t, "requests", fmt.Sprint(d.requests()), "[desired 5 desired 3]")

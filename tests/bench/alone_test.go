@@ -52,20 +52,10 @@ func TestTasksOneAtATime(t *testing.T) {
 		Invocations:   more(func(d Day) float64 { return float64(d.Sums().Unscheduled) }),
 	}
 	dollars := 1e6 * more(Day.Total)
-	fmt.Printf("a task at a time: %.2f write units, %.2f read units, %.2f queue requests, %.2f invocations, $%.2f per million "+
-		"tasks\n", cost.WriteUnits, cost.ReadUnits, cost.QueueRequests, cost.Invocations, dollars)
+	fmt.Printf("a task at a time: %.2f write units, %.2f read units, %.2f queue requests, %.2f invocations, "+
+		"$%.2f per million tasks\n", cost.WriteUnits, cost.ReadUnits, cost.QueueRequests, cost.Invocations, dollars)
 	t.Logf("without tasks\n%s\nwith tasks\n%s", idle.Table(), busy.Table())
-	budget := oneAtATime
-	for _, f := range []struct {
-		what      string
-		got, most float64
-	}{
-		{"write units", cost.WriteUnits, budget.WriteUnits}, {"read units", cost.ReadUnits, budget.ReadUnits},
-		{"queue requests", cost.QueueRequests, budget.QueueRequests},
-		{"invocations", cost.Invocations, budget.Invocations}, {"dollars per million tasks", dollars, budget.Dollars},
-	} {
-		if f.got > f.most {
-			t.Errorf("%.2f %s, the budget is %g", f.got, f.what, f.most)
-		}
+	if over := oneAtATime.exceededAt(cost, dollars); over != "" {
+		t.Error(over)
 	}
 }

@@ -17,7 +17,8 @@ type Prices struct {
 // String returns the price list. Stream reads by Lambda and ECS's own events are free, so they are
 // not in it.
 func (p Prices) String() string {
-	return fmt.Sprintf("prices per million, us-east-1, November 2026: write units $%.3f, read units $%.3f, queue requests $%.2f, invocations $%.2f; GB-second $%.7f, %g GB for %g s each",
+	return fmt.Sprintf("prices per million, us-east-1, November 2026: write units $%.3f, read units $%.3f, "+
+		"queue requests $%.2f, invocations $%.2f; GB-second $%.7f, %g GB for %g s each",
 		1e6*p.WriteUnit, 1e6*p.ReadUnit, 1e6*p.QueueRequest, 1e6*p.Invocation, p.GBSecond, lambdaSize, lambdaTime)
 }
 
@@ -51,22 +52,25 @@ type Budget struct {
 }
 
 // The budgets of a task that ends by itself, and of one that Berth stops: just above what was last
-// counted. The goal was $4 (docs/decisions/023-partitions.md). Of the read units a
-// tenth is what lists of tasks cost that read sixteen partition keys.
+// counted. The goal was $4 (docs/decisions/023-partitions.md). Of the read units a tenth is what lists of
+// tasks cost that read sixteen partition keys.
 var (
 	EndsByItself = Budget{Cost{5.9, 0.5, 3.5, 0.06}, 5.1}
 	Stopped      = Budget{Cost{8.6, 0.6, 3.5, 0.1}, 6.9}
 )
 
 // Exceeded names the first figure that is above the budget, or returns nothing.
-func (b Budget) Exceeded(c Cost) string {
+func (b Budget) Exceeded(c Cost) string { return b.exceededAt(c, c.DollarsPerMillion(ListPrices)) }
+
+// exceededAt is [Budget.Exceeded] with the dollars that a million tasks cost.
+func (b Budget) exceededAt(c Cost, dollars float64) string {
 	for _, f := range []struct {
 		what      string
 		got, most float64
 	}{
 		{"write units", c.WriteUnits, b.WriteUnits}, {"read units", c.ReadUnits, b.ReadUnits},
 		{"queue requests", c.QueueRequests, b.QueueRequests}, {"invocations", c.Invocations, b.Invocations},
-		{"dollars per million tasks", c.DollarsPerMillion(ListPrices), b.Dollars},
+		{"dollars per million tasks", dollars, b.Dollars},
 	} {
 		if f.got > f.most {
 			return fmt.Sprintf("%.3f %s, the budget is %g", f.got, f.what, f.most)

@@ -139,7 +139,7 @@ func ensureEmptyCluster(ctx context.Context, i *installation.Installation) error
 	return i.API.Clusters.ClusterCreated(ctx, clusterName)
 }
 
-// readForAWhile calls at a constant rate, whatever the calls before do.
+// readForAWhile calls at a constant rate, and waits for no answer before the next call.
 func readForAWhile(server *httptest.Server) (r readResult) {
 	client := readClient(server)
 	var mu sync.Mutex

@@ -231,7 +231,7 @@ func checkAlarm(t *testing.T, name string, p *yaml.Node) {
 	actions := contentOf(memberOf(p, "AlarmActions"))
 	if len(actions) != 1 || len(actions[0].Content) != 3 || actions[0].Content[0].Value != "HasTopic" ||
 		actions[0].Content[1].Value != "TopicArn" {
-		t.Errorf("%s notifies nobody", name)
+		t.Errorf("%s does not notify the topic", name)
 	}
 }
 

@@ -90,8 +90,8 @@ func TestBackupOfARunningInstallationIsRestored(t *testing.T) {
 	}
 }
 
-// A backup is of one moment, whatever happens meanwhile: the two files of each count the same steps,
-// of which each changes the state and the fleet.
+// A backup is of one moment, also while much changes: its two files count the same steps, of which each
+// changes the state and the fleet.
 func TestBackupIsOfOneMoment(t *testing.T) {
 	i, end := runFolder(t, installation.Options{Data: t.TempDir()})
 	ctx, stop := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 	"berth/shared/state"
 )
 
-// heldLists keeps the API's lists until it is closed.
+// heldLists are rows whose lists wait, once holds is set, until release is closed.
 type heldLists struct {
 	state.Store
 	holds   *atomic.Bool

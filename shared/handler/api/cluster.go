@@ -107,7 +107,7 @@ func (a *Clusters) ListInstances(ctx context.Context, q operation.ListInstances)
 		}
 		return nil
 	})
-	if cluster.IgnoreDrop(err) == nil && err != nil { // deleted since it was found
+	if errors.As(err, new(*cluster.Drop)) { // deleted since it was found
 		err = a.clusterNotFound(ctx, q.Cluster)
 	}
 	if err != nil {
